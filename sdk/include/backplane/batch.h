@@ -1,0 +1,84 @@
+/* backplane/batch.h: one step's work, as flat host arrays.
+ *
+ *  1. Tokens of all sequences stand one after another; prefill chunks and decodes mix freely. Sequence
+ *     s owns tokens [query_start[s], query_start[s+1]).
+ *  2. block_ops are done first, in order, before any token is computed.
+ *  3. Position p of sequence s lives in block block_table[p / block_size], slot p % block_size. Block 0
+ *     is the null block: never written by a valid token, readable, its content meaningless.
+ *  4. All memory is the host's and stays valid and unchanged (but for stop_seq) until collect.
+ */
+#ifndef BACKPLANE_BATCH_H_
+#define BACKPLANE_BATCH_H_
+
+#include "backplane/dtype.h"
+#include "backplane/plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BP_BLOCK_CLEAR 0u /* destination becomes zeros */
+#define BP_BLOCK_COPY 1u  /* destination becomes a copy of source */
+#define BP_BLOCK_OF_GROUP 0u /* indices are blocks of KV group `index`, in all its slots */
+#define BP_BLOCK_OF_STATE 1u /* indices are entries of state slot `index` */
+
+/* Frozen. */
+typedef struct bp_block_op {
+  uint32_t action; /* BP_BLOCK_CLEAR or BP_BLOCK_COPY */
+  uint32_t space;  /* BP_BLOCK_OF_* */
+  uint32_t index;
+  int32_t source;
+  int32_t destination;
+} bp_block_op;
+
+/* The block tables of one KV group. Frozen. */
+typedef struct bp_block_table {
+  const int32_t* blocks; /* [n_seqs, stride]; entries past a sequence's context are 0 */
+  uint32_t stride;
+  uint32_t reserved;
+} bp_block_table;
+
+/* Rows wanted of one program output. Growable. */
+typedef struct bp_output {
+  uint32_t struct_size;
+  uint32_t output; /* program output index */
+  uint64_t required;
+  uint32_t n_rows;
+  bp_dtype dtype;           /* F32 */
+  const uint32_t* rows;     /* [n_rows] token indices of the batch, ascending */
+  void* data;               /* [n_rows, width], written by the step, complete after collect */
+  uint64_t row_stride_bytes;
+} bp_output;
+
+/* What became of a sequence in a step. */
+#define BP_SEQ_OK 0
+#define BP_SEQ_STOPPED 1 /* skipped because of stop_seq; its outputs are not written */
+#define BP_SEQ_FAILED 2  /* its own data made it fail; its outputs are not written */
+
+/* Growable. */
+typedef struct bp_batch {
+  uint32_t struct_size;
+  uint32_t n_tokens;
+  uint64_t required; /* no bits defined */
+  uint32_t n_seqs;
+  uint32_t n_block_ops;
+  uint32_t n_groups;
+  uint32_t n_outputs;
+  const bp_block_op* block_ops;  /* [n_block_ops] */
+  const int32_t* tokens;         /* [n_tokens] ids; -1-r: row r of the previous step's device sample */
+  const int32_t* positions;      /* [n_tokens], ascending by 1 within a sequence */
+  const uint32_t* query_start;   /* [n_seqs + 1] */
+  const uint32_t* context_len;   /* [n_seqs] tokens in the cache after this step */
+  const bp_block_table* block_tables; /* [n_groups] */
+  const int32_t* state_in;       /* [n_seqs] state entry read, 0: zeros; NULL without state slots */
+  const int32_t* state_out;      /* [n_seqs] state entry written */
+  const uint32_t* stop_seq;      /* [n_seqs] nonzero: stop; the host may write while the step runs, the
+                                    backend polls it between ops; may be NULL */
+  const bp_output* const* outputs; /* [n_outputs] */
+  int32_t* seq_status;           /* [n_seqs] BP_SEQ_*, written by the step */
+} bp_batch;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* BACKPLANE_BATCH_H_ */

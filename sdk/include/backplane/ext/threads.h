@@ -1,0 +1,45 @@
+/* backplane/ext/threads.h: host extension "bp.threads/1", one team of workers for all models.
+ *
+ *  1. One step holds the team at a time; others wait their turn. The caller is worker 0, worker i keeps
+ *     its core, so that slices of weights and KV heads stay with their workers.
+ *  2. Inside run_team workers meet at barrier; they spin, then yield, then sleep while they wait.
+ *  3. Between steps the team gives up its cores within 50 us.
+ */
+#ifndef BACKPLANE_EXT_THREADS_H_
+#define BACKPLANE_EXT_THREADS_H_
+
+#include "backplane/plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BP_THREADS_ID "bp.threads/1"
+
+typedef struct bp_team bp_team; /* opaque; valid inside run_team */
+
+/* Growable. */
+typedef struct bp_threads {
+  uint32_t struct_size;
+  uint32_t n_threads; /* size of the team, at least 1 */
+  void* user;         /* passed back as the first argument */
+
+  /* Runs fn(argument, worker, n, team) on n workers (0: all; more than n_threads: n_threads) and
+   * returns when all are done. fn must not throw, nor call run_team. [any-thread] */
+  void (*run_team)(void* user, uint32_t n,
+                   void (*fn)(void* argument, uint32_t worker, uint32_t n, bp_team* team),
+                   void* argument);
+
+  /* Waits for all workers of the running team. Only inside fn, by every worker alike. */
+  void (*barrier)(bp_team* team);
+
+  /* fn(argument, i) for i in [0, n), in any order, on any workers; for loading and preparation.
+   * [any-thread], not inside fn of run_team. */
+  void (*parallel_for)(void* user, uint64_t n, void (*fn)(void* argument, uint64_t i),
+                       void* argument);
+} bp_threads;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* BACKPLANE_EXT_THREADS_H_ */

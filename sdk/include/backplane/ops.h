@@ -1,0 +1,225 @@
+/* backplane/ops.h: the ops of a program.
+ *
+ *  1. Each op has a spec file (ops/NAME.yaml of the SDK): shapes, attributes with defaults, rounding
+ *     points, error bounds, its body in primitives, and test cases. This header is its C form.
+ *  2. `in`, `out` and `weights` list the slots in order; a slot in [brackets] may be BP_NONE.
+ *     T is the number of rows, weights are [out, in].
+ *  3. A backend that lacks a composite says so in check; the core then replaces it by its body and asks
+ *     again. Primitives must be supported by every backend that is to run every model.
+ *  4. Attribute structs are growable; a zeroed optional attribute means "off" unless said otherwise.
+ */
+#ifndef BACKPLANE_OPS_H_
+#define BACKPLANE_OPS_H_
+
+#include "backplane/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BP_ACT_NONE 0u
+#define BP_ACT_SILU 1u
+#define BP_ACT_GELU 2u      /* exact, by erf */
+#define BP_ACT_GELU_TANH 3u /* the tanh approximation */
+#define BP_ACT_RELU 4u
+#define BP_ACT_RELU2 5u /* relu squared */
+#define BP_ACT_SIGMOID 6u
+#define BP_ACT_TANH 7u
+
+#define BP_NORM_RMS 0u   /* x / sqrt(mean(x^2) + eps) */
+#define BP_NORM_LAYER 1u /* (x - mean) / sqrt(variance + eps) */
+
+#define BP_ROPE_HALVES 0u /* pairs (i, i + n_dims/2): "neox" */
+#define BP_ROPE_PAIRS 1u  /* pairs (2i, 2i + 1): "norm" */
+
+/* ---- composites ---------------------------------------------------------------------------- */
+
+/* embed: in ids; out y [T, dim]; weights table [n_vocab, dim]. y = table[id] * scale. */
+#define BP_OP_EMBED "embed"
+typedef struct bp_attr_embed {
+  uint32_t struct_size;
+  float scale; /* default 1 */
+  uint64_t required;
+} bp_attr_embed;
+
+/* norm: in x, [residual]; out y, [sum]; weights [weight], [bias], each [dim] or [group].
+ * sum = x + residual (x without residual); y = normalise(sum) * (weight + weight_offset) + bias. */
+#define BP_OP_NORM "norm"
+typedef struct bp_attr_norm {
+  uint32_t struct_size;
+  uint32_t kind; /* BP_NORM_* */
+  uint64_t required;
+  float eps;
+  float weight_offset; /* 1 for weights stored as w - 1 */
+  uint32_t group;      /* columns normalised together; 0: the whole row */
+  uint32_t reserved;
+} bp_attr_norm;
+
+/* linear: in x [T, n_in]; out y [T, n_out]; weights w [n_out, n_in], [bias] [n_out].
+ * y = activation(x w^T + bias). */
+#define BP_OP_LINEAR "linear"
+typedef struct bp_attr_linear {
+  uint32_t struct_size;
+  uint32_t activation; /* BP_ACT_* */
+  uint64_t required;
+} bp_attr_linear;
+
+/* qkv: in x; out q [T, n_heads*head_dim], k [T, n_kv_heads*head_dim], v [T, n_kv_heads*v_head_dim];
+ * weights q, [k], [v], [q_bias], [k_bias], [v_bias], [q_norm], [k_norm].
+ * Without k and v, q holds all rows packed (q rows, then k rows, then v rows), and so does q_bias.
+ * q_norm and k_norm [head_dim] normalise each head after the bias. */
+#define BP_OP_QKV "qkv"
+typedef struct bp_attr_qkv {
+  uint32_t struct_size;
+  uint32_t n_heads;
+  uint64_t required;
+  uint32_t n_kv_heads, head_dim, v_head_dim;
+  uint32_t norm_kind; /* BP_NORM_* of q_norm and k_norm */
+  float norm_eps;
+  float norm_weight_offset;
+} bp_attr_qkv;
+
+/* rope: in q, [k]; out q, [k]; weights inv_freq F32 [n_dims/2].
+ * Each head's first n_dims columns are rotated in pairs by the angle position * inv_freq[i], and
+ * multiplied by magnitude. Every scaling rule (linear, YaRN, llama3, ...) is already in the table. */
+#define BP_OP_ROPE "rope"
+typedef struct bp_attr_rope {
+  uint32_t struct_size;
+  uint32_t pairing; /* BP_ROPE_* */
+  uint64_t required;
+  uint32_t n_heads, n_kv_heads, head_dim, n_dims;
+  float magnitude; /* default 1 */
+  uint32_t reserved;
+} bp_attr_rope;
+
+/* attention: in q, k, v; out o [T, n_heads*v_head_dim]; weights [sinks] [n_heads].
+ * Writes k and v at the tokens' positions (if writes_kv), then attends to all positions of the same
+ * sequence that causality and window allow. Query head h uses KV head h / (n_heads / n_kv_heads).
+ * score = softcap(q.k * scale); a sink adds exp(sink - max) to the denominator. */
+#define BP_OP_ATTENTION "attention"
+typedef struct bp_attr_attention {
+  uint32_t struct_size;
+  uint32_t n_heads;
+  uint64_t required;
+  uint32_t n_kv_heads, head_dim, v_head_dim;
+  uint32_t kv_slot;   /* index into the program's kv_slots */
+  uint32_t writes_kv; /* 1, or 0 where another op filled the slot (k and v are then BP_NONE) */
+  uint32_t causal;    /* 1: position p sees positions <= p */
+  uint32_t window;    /* 0, or p sees only positions > p - window */
+  float scale;
+  float softcap; /* 0, or c: c * tanh(score / c) */
+  uint32_t reserved;
+} bp_attr_attention;
+
+/* gated_mlp: in x; out y; weights gate, [up], down, [gate_bias], [up_bias], [down_bias].
+ * y = (activation(gate x) * up x) down. Without up, gate holds the gate rows, then the up rows. */
+#define BP_OP_GATED_MLP "gated_mlp"
+typedef struct bp_attr_gated_mlp {
+  uint32_t struct_size;
+  uint32_t activation; /* BP_ACT_* */
+  uint64_t required;
+} bp_attr_gated_mlp;
+
+/* softcap: in x; out y = cap * tanh(x / cap). */
+#define BP_OP_SOFTCAP "softcap"
+typedef struct bp_attr_softcap {
+  uint32_t struct_size;
+  float cap;
+  uint64_t required;
+} bp_attr_softcap;
+
+/* residual_scale: in x, residual; out y = residual + scale * x. */
+#define BP_OP_RESIDUAL_SCALE "residual_scale"
+typedef struct bp_attr_residual_scale {
+  uint32_t struct_size;
+  float scale;
+  uint64_t required;
+} bp_attr_residual_scale;
+
+/* select_rows: in x [T, n]; out y: the rows that the batch asks of y's program output. No attributes.
+ * A primitive too. */
+#define BP_OP_SELECT_ROWS "select_rows"
+
+/* lm_head: in x [R, dim]; out logits [R, n_vocab]; weights w [n_vocab, dim], [bias].
+ * logits = softcap(scale * (x w^T + bias)). */
+#define BP_OP_LM_HEAD "lm_head"
+typedef struct bp_attr_lm_head {
+  uint32_t struct_size;
+  float scale; /* default 1 */
+  uint64_t required;
+  float softcap; /* 0: none */
+  uint32_t reserved;
+} bp_attr_lm_head;
+
+/* ---- primitives ---------------------------------------------------------------------------- */
+
+/* gather: in ids; out y [T, dim]; weights table [n, dim]. No attributes. */
+#define BP_OP_GATHER "gather"
+/* matmul: in x [T, n_in]; out y [T, n_out]; weights w [n_out, n_in]. No attributes. */
+#define BP_OP_MATMUL "matmul"
+/* add: in a, [b]; out y = a + b, or a + w for each row; weights [w] [n], n divides the width and
+ * repeats along it. No attributes. */
+#define BP_OP_ADD "add"
+/* multiply: in a, [b]; out y = a * b, or a * (w + weight_offset); weights [w] as in add. */
+#define BP_OP_MULTIPLY "multiply"
+typedef struct bp_attr_multiply {
+  uint32_t struct_size;
+  float weight_offset;
+  uint64_t required;
+} bp_attr_multiply;
+/* scale: in x; out y = x * factor. */
+#define BP_OP_SCALE "scale"
+typedef struct bp_attr_scale {
+  uint32_t struct_size;
+  float factor;
+  uint64_t required;
+} bp_attr_scale;
+/* normalize: in x; out y; each group of columns normalised, without weights. */
+#define BP_OP_NORMALIZE "normalize"
+typedef struct bp_attr_normalize {
+  uint32_t struct_size;
+  uint32_t kind; /* BP_NORM_* */
+  uint64_t required;
+  float eps;
+  uint32_t group; /* 0: the whole row */
+} bp_attr_normalize;
+/* activate: in x; out y. */
+#define BP_OP_ACTIVATE "activate"
+typedef struct bp_attr_activate {
+  uint32_t struct_size;
+  uint32_t activation; /* BP_ACT_* */
+  uint64_t required;
+} bp_attr_activate;
+/* rotate: in x [T, n_heads*head_dim]; out y; weights inv_freq. As rope, for one tensor. */
+#define BP_OP_ROTATE "rotate"
+typedef struct bp_attr_rotate {
+  uint32_t struct_size;
+  uint32_t pairing; /* BP_ROPE_* */
+  uint64_t required;
+  uint32_t n_heads, head_dim, n_dims;
+  float magnitude; /* default 1 */
+} bp_attr_rotate;
+/* kv_write: in k, v; no outputs. Stores them at the tokens' positions. */
+#define BP_OP_KV_WRITE "kv_write"
+typedef struct bp_attr_kv_write {
+  uint32_t struct_size;
+  uint32_t kv_slot;
+  uint64_t required;
+} bp_attr_kv_write;
+/* attend: in q; out o; weights [sinks]. attention without the write; its attributes are
+ * bp_attr_attention with writes_kv 0. */
+#define BP_OP_ATTEND "attend"
+/* slice: in x; out y [T, n]: columns [first, first + n). */
+#define BP_OP_SLICE "slice"
+typedef struct bp_attr_slice {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t required;
+  uint64_t first;
+  uint64_t n;
+} bp_attr_slice;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* BACKPLANE_OPS_H_ */
