@@ -42,24 +42,45 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-inline Status invalid_argument(std::string m) { return {Code::kInvalidArgument, std::move(m)}; }
-inline Status unsupported(std::string m) { return {Code::kUnsupported, std::move(m)}; }
-inline Status out_of_memory(std::string m) { return {Code::kOutOfMemory, std::move(m)}; }
-inline Status io_error(std::string m) { return {Code::kIoError, std::move(m)}; }
-inline Status cancelled(std::string m) { return {Code::kCancelled, std::move(m)}; }
-inline Status internal_error(std::string m) { return {Code::kInternal, std::move(m)}; }
+inline Status invalid_argument(std::string m) {
+  return {Code::kInvalidArgument, std::move(m)};
+}
+inline Status unsupported(std::string m) {
+  return {Code::kUnsupported, std::move(m)};
+}
+inline Status out_of_memory(std::string m) {
+  return {Code::kOutOfMemory, std::move(m)};
+}
+inline Status io_error(std::string m) {
+  return {Code::kIoError, std::move(m)};
+}
+inline Status cancelled(std::string m) {
+  return {Code::kCancelled, std::move(m)};
+}
+inline Status internal_error(std::string m) {
+  return {Code::kInternal, std::move(m)};
+}
 
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                              // NOLINT: implicit
+  Result(T value) : value_(std::move(value)) {}                                  // NOLINT: implicit
   Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT: implicit
 
   [[nodiscard]] bool ok() const { return value_.has_value(); }
   [[nodiscard]] const Status& status() const { return status_; }
-  T& value() & { assert(ok()); return *value_; }
-  const T& value() const& { assert(ok()); return *value_; }
-  T&& value() && { assert(ok()); return *std::move(value_); }
+  T& value() & {
+    assert(ok());
+    return *value_;
+  }
+  const T& value() const& {
+    assert(ok());
+    return *value_;
+  }
+  T&& value() && {
+    assert(ok());
+    return *std::move(value_);
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -74,8 +95,8 @@ class [[nodiscard]] Result {
 }  // namespace bp
 
 // BP_TRY(status_expression): returns the error from the enclosing function.
-#define BP_TRY(expression)                                       \
-  do {                                                           \
+#define BP_TRY(expression)                                                           \
+  do {                                                                               \
     if (::bp::Status bp_status_ = (expression); !bp_status_.ok()) return bp_status_; \
   } while (0)
 

@@ -1,0 +1,156 @@
+#pragma once
+// Backends in C++: derive from Backend and Executable, then
+//   constexpr bp_backend_factory kFactory = bp::backend_factory<MyBackend>();
+//   BP_PLUGIN("mine", "1.0.0", {BP_BACKEND_ID, &kFactory});
+// MyBackend needs a static function
+//   Result<std::unique_ptr<Backend>> create(const Host&, const Params&).
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backplane/backend.h"
+#include "backplane/plugin.hpp"
+
+namespace bp {
+
+// Collects the obstacles that check finds.
+class CheckReport {
+ public:
+  explicit CheckReport(const bp_check_report* report) : report_(report) {}
+  void obstacle(uint32_t op, const std::string& sentence) {
+    ++n_obstacles_;
+    if (report_ != nullptr) report_->obstacle(report_->user, op, to_bp_str(sentence));
+  }
+  [[nodiscard]] uint32_t n_obstacles() const { return n_obstacles_; }
+
+ private:
+  const bp_check_report* report_;
+  uint32_t n_obstacles_ = 0;
+};
+
+// Reports progress and answers whether to stop; a null one never stops.
+class Progress {
+ public:
+  explicit Progress(const bp_progress* progress) : progress_(progress) {}
+  [[nodiscard]] bool report(uint64_t done, uint64_t total) const {
+    return progress_ != nullptr && progress_->report(progress_->user, done, total) != 0;
+  }
+
+ private:
+  const bp_progress* progress_;
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual Status memory(bp_memory_info& out) = 0;
+  virtual Status kv_allocate(std::span<const uint32_t> n_blocks) = 0;
+  virtual Status warm_up(const Progress&) { return {}; }
+  virtual Status submit(const bp_batch& batch, uint64_t& ticket) = 0;
+  virtual Status collect(uint64_t ticket) = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual void check(const bp_program& program, CheckReport& report) = 0;
+  virtual Result<std::unique_ptr<Executable>> compile(const bp_program& program,
+                                                      const bp_compile_options& options) = 0;
+  virtual const void* get_extension(std::string_view) { return nullptr; }
+};
+
+namespace detail {
+
+template <class B>
+struct BackendAdapter {
+  static Backend* cpp(bp_backend* b) { return reinterpret_cast<Backend*>(b); }
+  static Executable* cpp(bp_executable* e) { return reinterpret_cast<Executable*>(e); }
+
+  static bp_status create(const bp_host* host, const bp_params* config, bp_backend** out,
+                          bp_error* error) {
+    return guarded(error, [&]() -> Status {
+      BP_ASSIGN(std::unique_ptr<Backend> made, B::create(Host(host), Params(config)));
+      *out = reinterpret_cast<bp_backend*>(made.release());
+      return {};
+    });
+  }
+  static void destroy(bp_backend* backend) { delete cpp(backend); }
+
+  static bp_status check(bp_backend* backend, const bp_program* program,
+                         const bp_check_report* report, bp_error* error) {
+    return guarded(error, [&]() -> Status {
+      CheckReport collected(report);
+      cpp(backend)->check(*program, collected);
+      if (collected.n_obstacles() == 0) return {};
+      return unsupported(std::to_string(collected.n_obstacles()) + " obstacles were reported");
+    });
+  }
+  static bp_status compile(bp_backend* backend, const bp_program* program,
+                           const bp_compile_options* options, bp_executable** out,
+                           bp_error* error) {
+    return guarded(error, [&]() -> Status {
+      const bp_compile_options mine = copy_growable(options);
+      if (mine.required != 0) return unsupported("compile options require an unknown feature");
+      BP_ASSIGN(std::unique_ptr<Executable> made, cpp(backend)->compile(*program, mine));
+      *out = reinterpret_cast<bp_executable*>(made.release());
+      return {};
+    });
+  }
+  static void destroy_executable(bp_executable* executable) { delete cpp(executable); }
+
+  static bp_status memory(bp_executable* executable, bp_memory_info* out, bp_error* error) {
+    return guarded(error, [&]() -> Status {
+      auto info = make_growable<bp_memory_info>();
+      BP_TRY(cpp(executable)->memory(info));
+      const uint32_t size = out->struct_size < sizeof info ? out->struct_size : sizeof info;
+      info.struct_size = out->struct_size;
+      std::memcpy(out, &info, size);
+      return {};
+    });
+  }
+  static bp_status kv_allocate(bp_executable* executable, const uint32_t* n_blocks,
+                               uint32_t n_groups, bp_error* error) {
+    return guarded(error, [&] { return cpp(executable)->kv_allocate({n_blocks, n_groups}); });
+  }
+  static bp_status warm_up(bp_executable* executable, const bp_progress* progress,
+                           bp_error* error) {
+    return guarded(error, [&] { return cpp(executable)->warm_up(Progress(progress)); });
+  }
+  static bp_status submit(bp_executable* executable, const bp_batch* batch, uint64_t* ticket,
+                          bp_error* error) {
+    return guarded(error, [&]() -> Status {
+      const bp_batch mine = copy_growable(batch);
+      if (mine.required != 0) return unsupported("the batch requires an unknown feature");
+      return cpp(executable)->submit(mine, *ticket);
+    });
+  }
+  static bp_status collect(bp_executable* executable, uint64_t ticket, bp_error* error) {
+    return guarded(error, [&] { return cpp(executable)->collect(ticket); });
+  }
+  static const void* get_extension(bp_backend* backend, const char* id) {
+    return id == nullptr ? nullptr : cpp(backend)->get_extension(id);
+  }
+};
+
+}  // namespace detail
+
+template <class B>
+[[nodiscard]] constexpr bp_backend_factory backend_factory() {
+  using A = detail::BackendAdapter<B>;
+  return {sizeof(bp_backend_factory),
+          0,
+          A::create,
+          A::destroy,
+          A::check,
+          A::compile,
+          A::destroy_executable,
+          A::memory,
+          A::kv_allocate,
+          A::warm_up,
+          A::submit,
+          A::collect,
+          A::get_extension};
+}
+
+}  // namespace bp
