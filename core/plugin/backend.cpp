@@ -1,0 +1,106 @@
+#include "core/plugin/backend.hpp"
+
+#include "backplane/plugin.hpp"
+
+namespace bp::plugin {
+
+ExecutableHandle::ExecutableHandle(ExecutableHandle&& other) noexcept
+    : factory_(std::move(other.factory_)), executable_(std::exchange(other.executable_, nullptr)) {}
+
+ExecutableHandle::~ExecutableHandle() {
+  if (executable_ != nullptr) factory_->destroy_executable(executable_);
+}
+
+Result<bp_memory_info> ExecutableHandle::memory() const {
+  auto info = make_growable<bp_memory_info>();
+  bp_error error{};
+  BP_TRY(from_c(factory_->memory(executable_, &info, &error), error));
+  return info;
+}
+
+Status ExecutableHandle::kv_allocate(std::span<const uint32_t> n_blocks) const {
+  bp_error error{};
+  const auto n_groups = static_cast<uint32_t>(n_blocks.size());
+  return from_c(factory_->kv_allocate(executable_, n_blocks.data(), n_groups, &error), error);
+}
+
+Status ExecutableHandle::warm_up(const bp_progress* progress) const {
+  bp_error error{};
+  return from_c(factory_->warm_up(executable_, progress, &error), error);
+}
+
+Status ExecutableHandle::submit(const bp_batch& batch, uint64_t& ticket) const {
+  bp_error error{};
+  return from_c(factory_->submit(executable_, &batch, &ticket, &error), error);
+}
+
+Status ExecutableHandle::collect(uint64_t ticket) const {
+  bp_error error{};
+  return from_c(factory_->collect(executable_, ticket, &error), error);
+}
+
+namespace {
+
+const char* missing_function(const bp_backend_factory& f) {
+  if (f.create == nullptr) return "create";
+  if (f.destroy == nullptr) return "destroy";
+  if (f.check == nullptr) return "check";
+  if (f.compile == nullptr) return "compile";
+  if (f.destroy_executable == nullptr) return "destroy_executable";
+  if (f.memory == nullptr) return "memory";
+  if (f.kv_allocate == nullptr) return "kv_allocate";
+  if (f.warm_up == nullptr) return "warm_up";
+  if (f.submit == nullptr) return "submit";
+  if (f.collect == nullptr) return "collect";
+  return nullptr;
+}
+
+void collect_obstacle(void* user, uint32_t op, bp_str sentence) {
+  static_cast<std::vector<Obstacle>*>(user)->push_back({op, std::string(view(sentence))});
+}
+
+}  // namespace
+
+Result<BackendHandle> BackendHandle::create(const bp_backend_factory* factory, const bp_host* host,
+                                            const ParamMap& config) {
+  auto table = std::make_shared<const bp_backend_factory>(copy_growable(factory));
+  if (const char* name = missing_function(*table)) {
+    return invalid_argument(std::string("the required function bp_backend_factory.") + name +
+                            " is missing");
+  }
+  const CParams params(config);
+  bp_error error{};
+  bp_backend* backend = nullptr;
+  BP_TRY(from_c(table->create(host, params.get(), &backend, &error), error));
+  if (backend == nullptr) return internal_error("create succeeded without a backend");
+  return BackendHandle(std::move(table), backend);
+}
+
+BackendHandle::BackendHandle(BackendHandle&& other) noexcept
+    : factory_(std::move(other.factory_)), backend_(std::exchange(other.backend_, nullptr)) {}
+
+BackendHandle::~BackendHandle() {
+  if (backend_ != nullptr) factory_->destroy(backend_);
+}
+
+Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) const {
+  std::vector<Obstacle> obstacles;
+  auto report = make_growable<bp_check_report>();
+  report.user = &obstacles;
+  report.obstacle = collect_obstacle;
+  bp_error error{};
+  const Status status = from_c(factory_->check(backend_, &program, &report, &error), error);
+  if (status.ok() || (status.code() == Code::kUnsupported && !obstacles.empty())) return obstacles;
+  return status;
+}
+
+Result<ExecutableHandle> BackendHandle::compile(const bp_program& program,
+                                                const bp_compile_options& options) const {
+  bp_error error{};
+  bp_executable* executable = nullptr;
+  BP_TRY(from_c(factory_->compile(backend_, &program, &options, &executable, &error), error));
+  if (executable == nullptr) return internal_error("compile succeeded without an executable");
+  return ExecutableHandle(factory_, executable);
+}
+
+}  // namespace bp::plugin

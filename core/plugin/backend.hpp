@@ -1,0 +1,68 @@
+#pragma once
+// A backend and an executable behind the C ABI, with owners and Status. The factory's table is
+// copied once, so that an older plugin's missing functions read as null.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backplane/backend.h"
+#include "backplane/status.hpp"
+#include "core/plugin/params.hpp"
+
+namespace bp::plugin {
+
+struct Obstacle {
+  uint32_t op;  // index into the program, or BP_NONE
+  std::string sentence;
+};
+
+class BackendHandle;
+
+// Destroyed before its BackendHandle.
+class ExecutableHandle {
+ public:
+  ExecutableHandle(ExecutableHandle&& other) noexcept;
+  ExecutableHandle& operator=(ExecutableHandle&&) = delete;
+  ~ExecutableHandle();
+
+  Result<bp_memory_info> memory() const;
+  Status kv_allocate(std::span<const uint32_t> n_blocks) const;
+  Status warm_up(const bp_progress* progress) const;
+  Status submit(const bp_batch& batch, uint64_t& ticket) const;
+  Status collect(uint64_t ticket) const;
+
+ private:
+  friend class BackendHandle;
+  ExecutableHandle(std::shared_ptr<const bp_backend_factory> factory, bp_executable* executable)
+      : factory_(std::move(factory)), executable_(executable) {}
+
+  std::shared_ptr<const bp_backend_factory> factory_;
+  bp_executable* executable_;
+};
+
+class BackendHandle {
+ public:
+  // `host` outlives the handle. Fails when a required function is missing from the table.
+  static Result<BackendHandle> create(const bp_backend_factory* factory, const bp_host* host,
+                                      const ParamMap& config);
+  BackendHandle(BackendHandle&& other) noexcept;
+  BackendHandle& operator=(BackendHandle&&) = delete;
+  ~BackendHandle();
+
+  // Every obstacle to compiling the program; empty when there is none.
+  Result<std::vector<Obstacle>> check(const bp_program& program) const;
+  // `program` outlives the executable.
+  Result<ExecutableHandle> compile(const bp_program& program,
+                                   const bp_compile_options& options) const;
+
+ private:
+  BackendHandle(std::shared_ptr<const bp_backend_factory> factory, bp_backend* backend)
+      : factory_(std::move(factory)), backend_(backend) {}
+
+  std::shared_ptr<const bp_backend_factory> factory_;
+  bp_backend* backend_;
+};
+
+}  // namespace bp::plugin

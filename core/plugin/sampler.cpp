@@ -1,0 +1,106 @@
+#include "core/plugin/sampler.hpp"
+
+#include "backplane/plugin.hpp"
+
+namespace bp::plugin {
+
+StageState::StageState(std::shared_ptr<const SamplerHandle> sampler, uint32_t stage,
+                       bp_stage_state* state)
+    : sampler_(std::move(sampler)), stage_(stage), state_(state) {}
+
+StageState::StageState(StageState&& other) noexcept
+    : sampler_(std::move(other.sampler_)),
+      stage_(other.stage_),
+      state_(std::exchange(other.state_, nullptr)) {}
+
+StageState::~StageState() {
+  if (state_ != nullptr) sampler_->factory_.state_destroy(state_);
+}
+
+const bp_stage_info& StageState::info() const {
+  return sampler_->factory_.stages[stage_];
+}
+
+Result<StageState> StageState::clone() const {
+  bp_error error{};
+  bp_stage_state* copy = nullptr;
+  BP_TRY(from_c(sampler_->factory_.state_clone(state_, &copy, &error), error));
+  if (copy == nullptr) return internal_error("state_clone succeeded without a state");
+  return StageState(sampler_, stage_, copy);
+}
+
+Status StageState::accept(std::span<const int32_t> tokens, uint32_t origin) const {
+  bp_error error{};
+  const auto n = static_cast<uint32_t>(tokens.size());
+  return from_c(sampler_->factory_.accept(state_, tokens.data(), n, origin, &error), error);
+}
+
+Status StageState::rollback(uint32_t n) const {
+  bp_error error{};
+  return from_c(sampler_->factory_.rollback(state_, n, &error), error);
+}
+
+Status StageState::apply(bp_sample_row& row) const {
+  bp_error error{};
+  return from_c(sampler_->factory_.apply(state_, &row, &error), error);
+}
+
+namespace {
+
+const char* missing_function(const bp_sampler_factory& f) {
+  if (f.stages == nullptr || f.n_stages == 0) return "stages";
+  if (f.create == nullptr) return "create";
+  if (f.destroy == nullptr) return "destroy";
+  if (f.state_create == nullptr) return "state_create";
+  if (f.state_clone == nullptr) return "state_clone";
+  if (f.state_destroy == nullptr) return "state_destroy";
+  if (f.accept == nullptr) return "accept";
+  if (f.rollback == nullptr) return "rollback";
+  if (f.apply == nullptr) return "apply";
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const SamplerHandle>> SamplerHandle::create(
+    const bp_sampler_factory* factory, const bp_host* host, const ParamMap& config) {
+  const bp_sampler_factory table = copy_growable(factory);
+  if (const char* name = missing_function(table)) {
+    return invalid_argument(std::string("the required member bp_sampler_factory.") + name +
+                            " is missing");
+  }
+  const CParams params(config);
+  bp_error error{};
+  bp_sampler* sampler = nullptr;
+  BP_TRY(from_c(table.create(host, params.get(), &sampler, &error), error));
+  return std::shared_ptr<const SamplerHandle>(new SamplerHandle(table, sampler));
+}
+
+SamplerHandle::~SamplerHandle() {
+  factory_.destroy(sampler_);
+}
+
+std::span<const bp_stage_info> SamplerHandle::stages() const {
+  return {factory_.stages, factory_.n_stages};
+}
+
+std::optional<uint32_t> SamplerHandle::find_stage(std::string_view name) const {
+  for (uint32_t i = 0; i < factory_.n_stages; ++i) {
+    if (factory_.stages[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<StageState>> SamplerHandle::make_state(uint32_t stage, const ParamMap& fields,
+                                                            uint32_t n_vocab) const {
+  const CParams params(fields);
+  bp_error error{};
+  bp_stage_state* state = nullptr;
+  BP_TRY(
+      from_c(factory_.state_create(sampler_, stage, params.get(), n_vocab, &state, &error), error));
+  std::optional<StageState> made;
+  if (state != nullptr) made.emplace(StageState(shared_from_this(), stage, state));
+  return Result<std::optional<StageState>>(std::move(made));
+}
+
+}  // namespace bp::plugin
