@@ -1,0 +1,43 @@
+#pragma once
+// One model's engine: a queue of requests, one thread, one step function.
+
+#include <cstdint>
+#include <memory>
+
+#include "backplane/status.hpp"
+#include "core/engine/request.hpp"
+
+namespace bp::engine {
+
+struct EngineParts;  // parts.hpp: the loaded model, tokenizer, backend, scheduler and samplers
+
+using RequestId = uint64_t;
+
+// Counters and gauges, read without the engine's lock.
+struct Stats;  // stats.hpp
+
+class Engine {
+ public:
+  // Starts the engine's thread.
+  static Result<std::unique_ptr<Engine>> create(EngineParts parts);
+  ~Engine();  // cancels what still runs and joins
+
+  // Queues a request. Fails with INVALID_ARGUMENT (prompt longer than the context, unknown stage or
+  // field, token out of range), or CANCELLED where the queue is full or the engine drains. The sink
+  // is only called for requests that were queued. [any-thread]
+  Result<RequestId> submit(Request request);
+  // Ends all choices of a request with kCancelled within a step. Unknown ids are ignored.
+  // [any-thread]
+  void cancel(RequestId id);
+  // No new requests from now on; those queued and running go on. [any-thread]
+  void drain();
+  [[nodiscard]] bool idle() const;  // nothing queued or running [any-thread]
+  [[nodiscard]] const Stats& stats() const;
+
+ private:
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace bp::engine
