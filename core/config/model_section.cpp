@@ -1,0 +1,201 @@
+#include "core/config/model_section.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backplane/backend.h"
+#include "backplane/dtype.hpp"
+#include "backplane/format.h"
+#include "backplane/sampler.h"
+#include "backplane/scheduler.h"
+#include "core/base/nearest.hpp"
+#include "core/config/plugin_keys.hpp"
+#include "core/config/sizes.hpp"
+#include "core/plugin/catalog.hpp"
+
+namespace bp::config {
+
+namespace fs = std::filesystem;
+using base::Yaml;
+using plugin::Catalog;
+using plugin::FieldSpec;
+
+namespace {
+
+constexpr int64_t kMaxContext = 1 << 24;
+
+Status at(const Yaml& node, const Status& status) {
+  return status.ok() ? status : node.error(status.message());
+}
+
+bool is_auto(const Yaml& node) {
+  const auto text = node.as_string();
+  return text.ok() && *text == "auto";
+}
+
+// An integer key that may also be `auto` (0).
+Status read_count(const Yaml& yaml, const std::string& key, int64_t max, uint32_t& out) {
+  const auto node = yaml.find(key);
+  if (!node || is_auto(*node)) return {};
+  BP_ASSIGN(const int64_t n, node->as_int(1, max));
+  out = static_cast<uint32_t>(n);
+  return {};
+}
+
+Result<bp_dtype> read_kv_dtype(const Yaml& node) {
+  static const std::vector<std::string> kNames = {"auto", "f32", "f16", "bf16"};
+  BP_ASSIGN(const std::string name, node.as_string());
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+    return node.error(fmt::format("'{}' is none of {}{}", name, fmt::join(kNames, ", "),
+                                  base::nearest_hint(name, kNames)));
+  }
+  return name == "auto" ? BP_DTYPE_NONE : *dtype_from_name(name);
+}
+
+Status read_kv(const Yaml& yaml, Backend& backend) {
+  BP_TRY(yaml.expect_keys({"dtype", "k", "v", "memory", "block"}));
+  if (const auto dtype = yaml.find("dtype")) {
+    BP_ASSIGN(backend.k_dtype, read_kv_dtype(*dtype));
+    backend.v_dtype = backend.k_dtype;
+  }
+  if (const auto k = yaml.find("k")) {
+    BP_ASSIGN(backend.k_dtype, read_kv_dtype(*k));
+  }
+  if (const auto v = yaml.find("v")) {
+    BP_ASSIGN(backend.v_dtype, read_kv_dtype(*v));
+  }
+  if (const auto memory = yaml.find("memory"); memory && !is_auto(*memory)) {
+    BP_ASSIGN(const std::string text, memory->as_string());
+    backend.kv_bytes = parse_size(text);
+    if (!backend.kv_bytes) {
+      return memory->error(fmt::format("'{}' is no size, as 2GiB is, nor auto", text));
+    }
+  }
+  return read_count(yaml, "block", 4096, backend.block_size);
+}
+
+// The plugin named by `section`, or the default one, and its own keys.
+template <class Section>
+Status read_plugin(const Yaml& yaml, const std::string& key, const std::string& kind,
+                   const std::vector<std::string>& core_keys, const Catalog& catalog,
+                   Section& out) {
+  const auto section = yaml.find(key);
+  if (!section) {
+    BP_ASSIGN(const auto* entry, catalog.find(out.plugin, kind));
+    BP_ASSIGN(out.params, default_keys(entry->manifest.config));
+    return {};
+  }
+  if (!section->is_map()) return section->error("must be a map, as {plugin: NAME} is");
+  const auto name = section->find("plugin");
+  if (name) {
+    BP_ASSIGN(out.plugin, name->as_string());
+  }
+  auto entry = catalog.find(out.plugin, kind);
+  if (!entry.ok()) return (name ? *name : *section).error(entry.status().message());
+  BP_ASSIGN(out.params, read_plugin_keys(*section, core_keys, (*entry)->manifest.config));
+  return {};
+}
+
+Status read_backend(const Yaml& yaml, const Catalog& catalog, Backend& out) {
+  BP_TRY(read_plugin(yaml, "backend", BP_BACKEND_ID, {"plugin", "threads", "kv"}, catalog, out));
+  const auto section = yaml.find("backend");
+  if (!section) return {};
+  BP_TRY(read_count(*section, "threads", 1024, out.n_threads));
+  const auto kv = section->find("kv");
+  return kv ? read_kv(*kv, out) : Status();
+}
+
+Status read_scheduler(const Yaml& yaml, const Catalog& catalog, Scheduler& out) {
+  BP_TRY(read_plugin(yaml, "scheduler", BP_SCHEDULER_ID,
+                     {"plugin", "max_step_tokens", "max_sequences"}, catalog, out));
+  const auto section = yaml.find("scheduler");
+  if (!section) return {};
+  BP_TRY(read_count(*section, "max_step_tokens", 1 << 20, out.max_step_tokens));
+  return read_count(*section, "max_sequences", 1 << 16, out.max_sequences);
+}
+
+// The request fields of all usable stages.
+std::vector<FieldSpec> all_stage_fields(const Catalog& catalog) {
+  std::vector<FieldSpec> fields;
+  for (const auto* entry : catalog.of_kind(BP_SAMPLER_ID)) {
+    for (const auto& stage : entry->manifest.stages) {
+      fields.insert(fields.end(), stage.fields.begin(), stage.fields.end());
+    }
+  }
+  return fields;
+}
+
+Status read_defaults(const Yaml& yaml, const Catalog& catalog, plugin::ParamMap& out) {
+  const std::vector<FieldSpec> fields = all_stage_fields(catalog);
+  std::vector<std::string> names;
+  for (const FieldSpec& f : fields) names.push_back(f.name);
+  BP_TRY(yaml.expect_keys(names));
+  for (const FieldSpec& field : fields) {
+    if (const auto node = yaml.find(field.name)) {
+      BP_ASSIGN(out[field.name], read_field_value(*node, field));
+    }
+  }
+  return {};
+}
+
+Status read_sampler(const Yaml& yaml, const Catalog& catalog, Sampler& out) {
+  const auto section = yaml.find("sampler");
+  if (section) {
+    BP_TRY(section->expect_keys({"chain", "defaults"}));
+    if (const auto chain = section->find("chain")) {
+      BP_ASSIGN(out.chain, chain->as_strings());
+    }
+    if (const auto defaults = section->find("defaults")) {
+      BP_TRY(read_defaults(*defaults, catalog, out.defaults));
+    }
+  }
+  const Yaml place = section ? section->find("chain").value_or(*section) : yaml;
+  for (const std::string& stage : out.chain) {
+    BP_TRY(at(place, catalog.find_stage(stage).status()));
+  }
+  return {};
+}
+
+Status read_source(const Yaml& yaml, const std::string& folder, Model& model) {
+  const auto id = yaml.find("id");
+  if (!id) return yaml.error("the key 'id' is missing");
+  BP_ASSIGN(model.id, id->as_string());
+  if (model.id.empty()) return id->error("must not be empty");
+  const auto source = yaml.find("source");
+  if (!source) return yaml.error("the key 'source' is missing");
+  BP_ASSIGN(const std::string text, source->as_string());
+  model.source = (fs::path(folder) / text).lexically_normal().string();
+  std::error_code ignored;
+  if (text.empty() || !fs::exists(model.source, ignored)) {
+    return source->error(fmt::format("there is no file or folder '{}'", model.source));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Catalog& catalog) {
+  BP_TRY(yaml.expect_keys(
+      {"id", "source", "format", "context", "backend", "scheduler", "sampler", "prefix_cache"}));
+  Model model;
+  BP_TRY(read_source(yaml, folder, model));
+  if (const auto format = yaml.find("format")) {
+    BP_ASSIGN(model.format, format->as_string());
+    if (model.format != "auto") {
+      BP_TRY(at(*format, catalog.find(model.format, BP_FORMAT_ID).status()));
+    }
+  }
+  BP_TRY(read_count(yaml, "context", kMaxContext, model.context));
+  if (const auto cache = yaml.find("prefix_cache")) {
+    BP_ASSIGN(model.prefix_cache, cache->as_bool());
+  }
+  BP_TRY(read_backend(yaml, catalog, model.backend));
+  BP_TRY(read_scheduler(yaml, catalog, model.scheduler));
+  BP_TRY(read_sampler(yaml, catalog, model.sampler));
+  return model;
+}
+
+}  // namespace bp::config
