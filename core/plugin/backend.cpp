@@ -1,6 +1,6 @@
 #include "core/plugin/backend.hpp"
 
-#include "backplane/plugin.hpp"
+#include "core/plugin/call.hpp"
 
 namespace bp::plugin {
 
@@ -13,30 +13,28 @@ ExecutableHandle::~ExecutableHandle() {
 
 Result<bp_memory_info> ExecutableHandle::memory() const {
   auto info = make_growable<bp_memory_info>();
-  bp_error error{};
-  BP_TRY(from_c(factory_->memory(executable_, &info, &error), error));
+  BP_TRY(call([&](bp_error* error) { return factory_->memory(executable_, &info, error); }));
   return info;
 }
 
 Status ExecutableHandle::kv_allocate(std::span<const uint32_t> n_blocks) const {
-  bp_error error{};
   const auto n_groups = static_cast<uint32_t>(n_blocks.size());
-  return from_c(factory_->kv_allocate(executable_, n_blocks.data(), n_groups, &error), error);
+  return call([&](bp_error* error) {
+    return factory_->kv_allocate(executable_, n_blocks.data(), n_groups, error);
+  });
 }
 
 Status ExecutableHandle::warm_up(const bp_progress* progress) const {
-  bp_error error{};
-  return from_c(factory_->warm_up(executable_, progress, &error), error);
+  return call([&](bp_error* error) { return factory_->warm_up(executable_, progress, error); });
 }
 
 Status ExecutableHandle::submit(const bp_batch& batch, uint64_t& ticket) const {
-  bp_error error{};
-  return from_c(factory_->submit(executable_, &batch, &ticket, &error), error);
+  return call(
+      [&](bp_error* error) { return factory_->submit(executable_, &batch, &ticket, error); });
 }
 
 Status ExecutableHandle::collect(uint64_t ticket) const {
-  bp_error error{};
-  return from_c(factory_->collect(executable_, ticket, &error), error);
+  return call([&](bp_error* error) { return factory_->collect(executable_, ticket, error); });
 }
 
 namespace {
@@ -69,9 +67,8 @@ Result<BackendHandle> BackendHandle::create(const bp_backend_factory* factory, c
                             " is missing");
   }
   const CParams params(config);
-  bp_error error{};
   bp_backend* backend = nullptr;
-  BP_TRY(from_c(table->create(host, params.get(), &backend, &error), error));
+  BP_TRY(call([&](bp_error* error) { return table->create(host, params.get(), &backend, error); }));
   if (backend == nullptr) return internal_error("create succeeded without a backend");
   return BackendHandle(std::move(table), backend);
 }
@@ -88,17 +85,18 @@ Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) co
   auto report = make_growable<bp_check_report>();
   report.user = &obstacles;
   report.obstacle = collect_obstacle;
-  bp_error error{};
-  const Status status = from_c(factory_->check(backend_, &program, &report, &error), error);
+  const Status status =
+      call([&](bp_error* error) { return factory_->check(backend_, &program, &report, error); });
   if (status.ok() || (status.code() == Code::kUnsupported && !obstacles.empty())) return obstacles;
   return status;
 }
 
 Result<ExecutableHandle> BackendHandle::compile(const bp_program& program,
                                                 const bp_compile_options& options) const {
-  bp_error error{};
   bp_executable* executable = nullptr;
-  BP_TRY(from_c(factory_->compile(backend_, &program, &options, &executable, &error), error));
+  BP_TRY(call([&](bp_error* error) {
+    return factory_->compile(backend_, &program, &options, &executable, error);
+  }));
   if (executable == nullptr) return internal_error("compile succeeded without an executable");
   return ExecutableHandle(factory_, executable);
 }

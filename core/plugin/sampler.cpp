@@ -1,6 +1,6 @@
 #include "core/plugin/sampler.hpp"
 
-#include "backplane/plugin.hpp"
+#include "core/plugin/call.hpp"
 
 namespace bp::plugin {
 
@@ -22,27 +22,26 @@ const bp_stage_info& StageState::info() const {
 }
 
 Result<StageState> StageState::clone() const {
-  bp_error error{};
   bp_stage_state* copy = nullptr;
-  BP_TRY(from_c(sampler_->factory_.state_clone(state_, &copy, &error), error));
+  BP_TRY(
+      call([&](bp_error* error) { return sampler_->factory_.state_clone(state_, &copy, error); }));
   if (copy == nullptr) return internal_error("state_clone succeeded without a state");
   return StageState(sampler_, stage_, copy);
 }
 
 Status StageState::accept(std::span<const int32_t> tokens, uint32_t origin) const {
-  bp_error error{};
   const auto n = static_cast<uint32_t>(tokens.size());
-  return from_c(sampler_->factory_.accept(state_, tokens.data(), n, origin, &error), error);
+  return call([&](bp_error* error) {
+    return sampler_->factory_.accept(state_, tokens.data(), n, origin, error);
+  });
 }
 
 Status StageState::rollback(uint32_t n) const {
-  bp_error error{};
-  return from_c(sampler_->factory_.rollback(state_, n, &error), error);
+  return call([&](bp_error* error) { return sampler_->factory_.rollback(state_, n, error); });
 }
 
 Status StageState::apply(bp_sample_row& row) const {
-  bp_error error{};
-  return from_c(sampler_->factory_.apply(state_, &row, &error), error);
+  return call([&](bp_error* error) { return sampler_->factory_.apply(state_, &row, error); });
 }
 
 namespace {
@@ -70,9 +69,8 @@ Result<std::shared_ptr<const SamplerHandle>> SamplerHandle::create(
                             " is missing");
   }
   const CParams params(config);
-  bp_error error{};
   bp_sampler* sampler = nullptr;
-  BP_TRY(from_c(table.create(host, params.get(), &sampler, &error), error));
+  BP_TRY(call([&](bp_error* error) { return table.create(host, params.get(), &sampler, error); }));
   return std::shared_ptr<const SamplerHandle>(new SamplerHandle(table, sampler));
 }
 
@@ -94,10 +92,10 @@ std::optional<uint32_t> SamplerHandle::find_stage(std::string_view name) const {
 Result<std::optional<StageState>> SamplerHandle::make_state(uint32_t stage, const ParamMap& fields,
                                                             uint32_t n_vocab) const {
   const CParams params(fields);
-  bp_error error{};
   bp_stage_state* state = nullptr;
-  BP_TRY(
-      from_c(factory_.state_create(sampler_, stage, params.get(), n_vocab, &state, &error), error));
+  BP_TRY(call([&](bp_error* error) {
+    return factory_.state_create(sampler_, stage, params.get(), n_vocab, &state, error);
+  }));
   std::optional<StageState> made;
   if (state != nullptr) made.emplace(StageState(shared_from_this(), stage, state));
   return Result<std::optional<StageState>>(std::move(made));

@@ -1,6 +1,6 @@
 #include "core/plugin/scheduler.hpp"
 
-#include "backplane/plugin.hpp"
+#include "core/plugin/call.hpp"
 
 namespace bp::plugin {
 
@@ -12,9 +12,9 @@ Result<SchedulerHandle> SchedulerHandle::create(const bp_scheduler_factory* fact
         "a required function of bp_scheduler_factory (create, destroy, schedule) is missing");
   }
   const CParams params(config);
-  bp_error error{};
   bp_scheduler* scheduler = nullptr;
-  BP_TRY(from_c(table.create(host, params.get(), &scheduler, &error), error));
+  BP_TRY(
+      call([&](bp_error* error) { return table.create(host, params.get(), &scheduler, error); }));
   if (scheduler == nullptr) return internal_error("create succeeded without a scheduler");
   return SchedulerHandle(table, scheduler);
 }
@@ -27,8 +27,8 @@ SchedulerHandle::~SchedulerHandle() {
 }
 
 Status SchedulerHandle::schedule(const bp_snapshot& snapshot, bp_decision& decision) const {
-  bp_error error{};
-  return from_c(factory_.schedule(scheduler_, &snapshot, &decision, &error), error);
+  return call(
+      [&](bp_error* error) { return factory_.schedule(scheduler_, &snapshot, &decision, error); });
 }
 
 }  // namespace bp::plugin

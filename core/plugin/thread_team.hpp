@@ -1,0 +1,53 @@
+#pragma once
+// The host's "bp.threads/1": one team of workers for all models of the process.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backplane/ext/threads.h"
+
+struct bp_team {
+  std::atomic<uint32_t> arrived{0};
+  std::atomic<uint32_t> generation{0};
+  uint32_t n = 1;        // workers of the running job
+  uint32_t n_spins = 0;  // polls before a waiting worker yields
+};
+
+namespace bp::plugin {
+
+class ThreadTeam {
+ public:
+  // n_threads workers, the caller of run_team being one of them; at least 1.
+  explicit ThreadTeam(uint32_t n_threads);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  // Valid as long as the team.
+  [[nodiscard]] const bp_threads* extension() const { return &extension_; }
+
+ private:
+  using Job = void (*)(void* argument, uint32_t worker, uint32_t n, bp_team* team);
+
+  void run(uint32_t n, Job job, void* argument);
+  void work(uint32_t worker);
+  void start_workers();
+
+  const uint32_t n_threads_;
+  const uint32_t n_spins_;  // 0 where there are more workers than CPUs
+  bp_threads extension_;
+  std::mutex one_job_;                // held by the caller of run_team
+  std::vector<std::thread> workers_;  // started by the first job
+  bp_team team_;
+  Job job_ = nullptr;
+  void* argument_ = nullptr;
+  std::atomic<uint32_t> epoch_{0};    // counts jobs; workers wait for it to change
+  std::atomic<uint32_t> running_{0};  // workers that have not finished the job
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace bp::plugin
