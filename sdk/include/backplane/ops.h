@@ -65,8 +65,9 @@ typedef struct bp_attr_linear {
 } bp_attr_linear;
 
 /* qkv: in x; out q [T, n_heads*head_dim], k [T, n_kv_heads*head_dim], v [T, n_kv_heads*v_head_dim];
- * weights q, [k], [v], [q_bias], [k_bias], [v_bias], [q_norm], [k_norm].
- * Without k and v, q holds all rows packed (q rows, then k rows, then v rows), and so does q_bias.
+ * weights q_weight, [k_weight], [v_weight], [q_bias], [k_bias], [v_bias], [q_norm], [k_norm].
+ * Without k_weight and v_weight, q_weight holds all rows packed (q, then k, then v), and so does
+ * q_bias.
  * q_norm and k_norm [head_dim] normalise each head after the bias. */
 #define BP_OP_QKV "qkv"
 typedef struct bp_attr_qkv {
