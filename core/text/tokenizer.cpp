@@ -1,0 +1,76 @@
+#include "core/text/tokenizer.hpp"
+
+#include <fmt/format.h>
+
+#include "core/text/byte_bpe.hpp"
+#include "core/text/detokenizer.hpp"
+#include "core/text/sentencepiece.hpp"
+#include "core/text/wordpiece.hpp"
+
+namespace bp::text {
+namespace {
+
+// Offsets within one text have 32 bits; longer texts are cut.
+constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
+  BP_TRY(check_vocabulary(vocabulary));
+  if (vocabulary.model == "llama") return create_sentencepiece(std::move(vocabulary));
+  if (vocabulary.model == "gpt2") return create_byte_bpe(std::move(vocabulary));
+  if (vocabulary.model == "bert") return create_wordpiece(std::move(vocabulary));
+  return unsupported(
+      fmt::format("tokenizer.ggml.model is \"{}\"; known are llama, gpt2, bert", vocabulary.model));
+}
+
+Tokenizer::Tokenizer(Parts parts)
+    : vocabulary_(std::move(parts.vocabulary)),
+      special_(std::move(parts.special)),
+      token_bytes_(std::move(parts.token_bytes)),
+      adds_leading_space_(parts.adds_leading_space) {}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  std::vector<int32_t> ids;
+  if (options.add_special && vocabulary_.add_bos) ids.push_back(vocabulary_.bos);
+  bool after_special = true;
+  while (!text.empty()) {
+    const std::string_view window = text.substr(0, kMaxTextBytes);
+    const SpecialTokens::Match match = special_.find(window, options.parse_special);
+    if (match.begin > 0) {
+      encode_text(window.substr(0, match.begin), after_special, ids);
+      after_special = false;
+    }
+    if (match.id != kNoToken) {
+      ids.push_back(match.id);
+      after_special = true;
+    }
+    text.remove_prefix(match.begin + match.size);
+  }
+  if (options.add_special && vocabulary_.add_sep) ids.push_back(vocabulary_.sep);
+  if (options.add_special && vocabulary_.add_eos) ids.push_back(vocabulary_.eos);
+  return ids;
+}
+
+bool Tokenizer::is_control(int32_t id) const {
+  return vocabulary_.contains(id) && is_control_type(vocabulary_.type(id));
+}
+
+bool Tokenizer::is_special(int32_t id) const {
+  return vocabulary_.contains(id) && is_matched_whole(vocabulary_.type(id));
+}
+
+std::string_view Tokenizer::token_bytes(int32_t id, bool special) const {
+  if (!vocabulary_.contains(id) || (!special && is_control(id))) return {};
+  return token_bytes_[static_cast<size_t>(id)];
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, DecodeOptions options) const {
+  Detokenizer detokenizer(*this, options);
+  std::string text;
+  for (const int32_t id : ids) detokenizer.append(id, text);
+  detokenizer.flush(text);
+  return text;
+}
+
+}  // namespace bp::text

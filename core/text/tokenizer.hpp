@@ -1,0 +1,80 @@
+#pragma once
+// Text to token ids and back. A tokenizer never changes after its creation. [any-thread]
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/status.hpp"
+#include "core/text/special_tokens.hpp"
+#include "core/text/vocabulary.hpp"
+
+namespace bp::text {
+
+struct EncodeOptions {
+  bool add_special = true;    // BOS, EOS and the like, as the vocabulary says
+  bool parse_special = true;  // the texts of control tokens become their ids
+};
+
+struct DecodeOptions {
+  bool special = false;  // render control tokens as their texts
+  bool at_start = true;  // the ids begin a text: drop the space that encode puts before it
+};
+
+class Tokenizer {
+ public:
+  static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary);
+
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  [[nodiscard]] std::vector<int32_t> encode(std::string_view text,
+                                            EncodeOptions options = {}) const;
+
+  // The bytes that a token adds to the text, which may be part of a character. Empty for an id
+  // outside the vocabulary and, unless `special`, for a control token.
+  [[nodiscard]] std::string_view token_bytes(int32_t id, bool special) const;
+
+  // Valid UTF-8: bytes that form no character become U+FFFD.
+  [[nodiscard]] std::string decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
+
+  // Control and unknown tokens: no part of the text.
+  [[nodiscard]] bool is_control(int32_t id) const;
+
+  // Control, unknown and user-defined tokens: matched as a whole in a text.
+  [[nodiscard]] bool is_special(int32_t id) const;
+
+  // Whether encode puts a space before a text, which decode takes away again.
+  [[nodiscard]] bool adds_leading_space() const { return adds_leading_space_; }
+
+  // Without its merges, which only the creation needs.
+  [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  struct Parts {
+    Vocabulary vocabulary;
+    SpecialTokens special;
+    std::vector<std::string> token_bytes;  // by id
+    bool adds_leading_space = false;
+  };
+  explicit Tokenizer(Parts parts);
+
+  // Appends the ids of a text without special tokens, shorter than 2^31 bytes. after_special: it
+  // stands at the very beginning or behind a special token.
+  virtual void encode_text(std::string_view text, bool after_special,
+                           std::vector<int32_t>& ids) const = 0;
+
+  [[nodiscard]] const std::vector<std::string>& all_token_bytes() const { return token_bytes_; }
+
+ private:
+  Vocabulary vocabulary_;
+  SpecialTokens special_;
+  std::vector<std::string> token_bytes_;  // by id
+  bool adds_leading_space_;
+};
+
+}  // namespace bp::text

@@ -1,0 +1,87 @@
+#pragma once
+// The tokenizer part of a model file, as plain data.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/metadata.hpp"
+#include "backplane/status.hpp"
+
+namespace bp::text {
+
+inline constexpr int32_t kNoToken = -1;
+
+// Numbers of GGUF's tokenizer.ggml.token_type.
+enum class TokenType : uint8_t {
+  kUndefined = 0,
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,      // matched only where special tokens may be parsed; not rendered as text
+  kUserDefined = 4,  // matched wherever it stands in the text
+  kUnused = 5,
+  kByte = 6,  // <0xHH>
+};
+
+// Control and unknown tokens: no part of the text.
+[[nodiscard]] constexpr bool is_control_type(TokenType type) {
+  return type == TokenType::kControl || type == TokenType::kUnknown;
+}
+
+// Tokens that stand for their text as it is, and are found in a text before all else.
+[[nodiscard]] constexpr bool is_matched_whole(TokenType type) {
+  return is_control_type(type) || type == TokenType::kUserDefined;
+}
+
+struct Vocabulary {
+  std::string model;                // "llama", "gpt2", "bert"
+  std::string pre;                  // pre-tokenizer of "gpt2"; empty when the file names none
+  std::vector<std::string> tokens;  // by id
+  std::vector<float> scores;        // by id, or empty
+  std::vector<TokenType> types;     // by id, or empty: all normal
+  std::vector<std::string> merges;  // "left right", best first
+
+  int32_t bos = kNoToken;
+  int32_t eos = kNoToken;
+  int32_t eot = kNoToken;
+  int32_t eom = kNoToken;
+  int32_t unk = kNoToken;
+  int32_t sep = kNoToken;
+  int32_t pad = kNoToken;
+  int32_t cls = kNoToken;
+  int32_t mask = kNoToken;
+
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_sep = false;
+  bool add_space_prefix = false;
+  bool remove_extra_whitespaces = false;
+
+  std::vector<int32_t> end_of_generation;  // ascending
+
+  std::string chat_template;  // Jinja source; empty when the file has none
+
+  [[nodiscard]] int32_t n_tokens() const { return static_cast<int32_t>(tokens.size()); }
+  [[nodiscard]] bool contains(int32_t id) const { return id >= 0 && id < n_tokens(); }
+  [[nodiscard]] TokenType type(int32_t id) const {
+    return types.empty() ? TokenType::kNormal : types[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] bool is_end_of_generation(int32_t id) const;
+};
+
+// Reads tokenizer.* keys, fills in what the model's kind implies, and checks the outcome.
+Result<Vocabulary> read_vocabulary(MetadataView metadata);
+
+// Array lengths, special ids and byte tokens. Names the key at fault.
+Status check_vocabulary(const Vocabulary& vocabulary);
+
+// Fills end_of_generation from eos, eot, eom and the well-known texts of such tokens, and makes
+// every member of it a control token, so that it never reaches the reader as text.
+void find_end_of_generation(Vocabulary& vocabulary);
+
+// The byte that the text of a byte token stands for: "<0x0A>" is 10.
+[[nodiscard]] std::optional<uint8_t> parse_byte_token(std::string_view text);
+
+}  // namespace bp::text
