@@ -1,6 +1,7 @@
 #pragma once
 // A flat hash map from byte strings to token ids, built once and then only read.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,19 @@
 #include "core/text/vocabulary.hpp"
 
 namespace bp::text {
+
+// All of 1 to 7 bytes, by loads of fixed size.
+[[nodiscard]] inline uint64_t load_tail(const char* p, size_t n) {
+  if (n >= 4) {
+    uint32_t low;
+    uint32_t high;
+    std::memcpy(&low, p, 4);
+    std::memcpy(&high, p + n - 4, 4);
+    return uint64_t{high} << 32 | low;
+  }
+  const auto at = [p](size_t i) { return uint64_t{static_cast<uint8_t>(p[i])}; };
+  return at(0) << 16 | at(n / 2) << 8 | at(n - 1);
+}
 
 [[nodiscard]] inline uint64_t hash_bytes(std::string_view bytes) {
   constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
@@ -21,11 +35,7 @@ namespace bp::text {
     std::memcpy(&chunk, p, 8);
     hash = mix(hash ^ chunk);
   }
-  if (left > 0) {
-    uint64_t chunk = 0;
-    std::memcpy(&chunk, p, left);
-    hash = mix(hash ^ chunk);
-  }
+  if (left > 0) hash = mix(hash ^ load_tail(p, left));
   return hash ^ (hash >> 29);
 }
 
@@ -37,14 +47,16 @@ class TextIndex {
   // Keeps the first id of equal texts. An empty text is never found.
   void insert(std::string_view text, int32_t id) {
     if (text.empty()) return;
-    Slot& slot = slots_[position_of(text)];
+    const uint64_t hash = hash_bytes(text);
+    Slot& slot = slots_[position_of(text, hash)];
     if (slot.id != kNoToken) return;
-    slot = {text, id};
+    slot = {text, id, tag_of(hash)};
     max_size_ = std::max(max_size_, text.size());
   }
 
   [[nodiscard]] int32_t find(std::string_view text) const {
-    return text.size() > max_size_ ? kNoToken : slots_[position_of(text)].id;
+    if (text.size() > max_size_) return kNoToken;
+    return slots_[position_of(text, hash_bytes(text))].id;
   }
 
   // Bytes of the longest text.
@@ -54,14 +66,18 @@ class TextIndex {
   struct Slot {
     std::string_view text;
     int32_t id = kNoToken;
+    uint32_t tag = 0;  // of the text's hash; spares most comparisons of unequal texts
   };
 
+  static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
+
   // The slot that holds the text or, by linear probing, the free one where it belongs.
-  [[nodiscard]] size_t position_of(std::string_view text) const {
+  [[nodiscard]] size_t position_of(std::string_view text, uint64_t hash) const {
     const size_t mask = slots_.size() - 1;
-    size_t i = hash_bytes(text) & mask;
-    while (slots_[i].id != kNoToken && slots_[i].text != text) i = (i + 1) & mask;
-    return i;
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+      const Slot& slot = slots_[i];
+      if (slot.id == kNoToken || (slot.tag == tag_of(hash) && slot.text == text)) return i;
+    }
   }
 
   std::vector<Slot> slots_;
