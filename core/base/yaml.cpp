@@ -69,14 +69,15 @@ Result<Yaml> Yaml::load_text(const std::string& text, const std::string& file_na
 }
 
 std::string Yaml::place() const {
-  return fmt::format("{}:{}", *file_, node_->Mark().line + 1);
+  return fmt::format("{}:{}", *file_, std::max(node_->Mark().line, 0) + 1);
 }
 
 Status Yaml::error(const std::string& message) const {
-  const YAML::Mark mark = node_->Mark();
+  const YAML::Mark mark = node_->Mark();  // -1, -1 for an empty document
+  const int line = std::max(mark.line, 0) + 1;
+  const int column = std::max(mark.column, 0) + 1;
   const std::string subject = key_.empty() ? std::string() : key_ + ": ";
-  return invalid_argument(
-      fmt::format("{}:{}:{}: {}{}", *file_, mark.line + 1, mark.column + 1, subject, message));
+  return invalid_argument(fmt::format("{}:{}:{}: {}{}", *file_, line, column, subject, message));
 }
 
 bool Yaml::is_map() const {
