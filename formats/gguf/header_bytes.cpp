@@ -16,7 +16,9 @@ namespace bp::gguf {
 
 namespace {
 
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;
+// The first read, and the most that is read ahead; in between each read doubles what is there.
+constexpr uint64_t kFirstRead = uint64_t{1} << 16;
+constexpr uint64_t kMaxReadAhead = uint64_t{1} << 22;
 
 Status system_error(const std::string& path, const char* what, int error) {
   return io_error(shortened_path(path) + ": " + what + ": " +
@@ -64,7 +66,8 @@ Status HeaderBytes::read_until(uint64_t end) {
     return invalid_argument(
         message(end, "the header ends after more than " + std::to_string(capacity) + " bytes"));
   }
-  const uint64_t target = std::min(capacity, std::max(end, n_loaded_ + kReadBytes));
+  const uint64_t read_ahead = std::clamp(n_loaded_, kFirstRead, kMaxReadAhead);
+  const uint64_t target = std::min(capacity, std::max(end, n_loaded_ + read_ahead));
   while (n_loaded_ < target) {
     const ssize_t n = ::pread(file_.get(), memory_.data() + n_loaded_, target - n_loaded_,
                               static_cast<off_t>(n_loaded_));
