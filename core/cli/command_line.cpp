@@ -1,0 +1,159 @@
+#include "core/cli/command_line.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <functional>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
+
+#include "core/cli/commands.hpp"
+
+namespace bp::cli {
+
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongCommandLine = 2;
+constexpr const char* kModelHelp = "a model file, or a folder of a Hugging Face checkpoint";
+
+using Command = std::function<Status()>;
+
+// Standard output belongs to results: the log goes to standard error.
+void set_up_log() {
+  auto log = spdlog::stderr_color_mt("backplane");
+  log->set_pattern("%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_default_logger(log);
+}
+
+void add_serve(CLI::App& app, ServeOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("serve", "serve the models of a configuration over HTTP");
+  sub->add_option("CONFIG", o.config, "a YAML file")->required();
+  sub->add_flag("--check", o.check, "only check the configuration");
+  sub->callback([&] { command = [&] { return serve(o); }; });
+}
+
+void add_run(CLI::App& app, RunOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("run", "answer one prompt, or chat on a terminal");
+  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  sub->add_option("--prompt", o.prompt, "the user's message, or with --raw the text to continue");
+  sub->add_flag("--raw", o.raw, "continue the prompt as it is, without the chat template");
+  sub->add_option("--max-tokens", o.max_tokens, "stop after so many tokens (0: no limit)");
+  sub->add_option("--temperature", o.temperature, "0 always takes the likeliest token")
+      ->check(CLI::Range(0.0, 100.0));
+  sub->add_option("--seed", o.seed, "the same seed gives the same text");
+  sub->add_option("--context", o.context, "tokens of prompt and answer (0: as memory allows)");
+  sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->callback([&] { command = [&] { return run(o); }; });
+}
+
+void add_plugins(CLI::App& app, PluginsOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("plugins", "list the plugins, and why one cannot run here");
+  sub->add_flag("--json", o.json, "as JSON");
+  sub->callback([&] { command = [&] { return plugins(o); }; });
+}
+
+void add_inspect(CLI::App& app, InspectOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("inspect", "show what a model file holds and needs");
+  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  sub->add_flag("--json", o.json, "as JSON");
+  sub->callback([&] { command = [&] { return inspect(o); }; });
+}
+
+void add_tokenize(CLI::App& app, TokenizeOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("tokenize", "standard input to a JSON array of token ids");
+  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  sub->add_flag("--no-special", o.no_special, "add no BOS or EOS");
+  sub->add_flag("--plain", o.plain, "special tokens written in the text stay text");
+  sub->add_flag("--decode", o.decode, "a JSON array of ids back to text");
+  sub->callback([&] { command = [&] { return tokenize(o); }; });
+}
+
+void add_render(CLI::App& app, RenderOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("render", "a chat request in JSON to the prompt's text");
+  auto* model = sub->add_option("MODEL", o.model, kModelHelp);
+  auto* file =
+      sub->add_option("--template", o.template_file, "a Jinja template instead of a model");
+  model->excludes(file);
+  sub->callback([&] {
+    if (o.model.empty() && o.template_file.empty()) {
+      throw CLI::RequiredError("MODEL or --template");
+    }
+    command = [&] { return render(o); };
+  });
+}
+
+void add_logits(CLI::App& app, LogitsOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("logits", "the logits behind the last of some tokens, as JSON");
+  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  sub->add_option("--tokens", o.tokens, "token ids, as 1,2,3")->required()->delimiter(',');
+  sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
+      ->default_val("cpu");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->callback([&] { command = [&] { return logits(o); }; });
+}
+
+void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("bench", "measure prefill and decode in tokens per second");
+  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  sub->add_option("--prompt", o.n_prompt, "tokens of prefill")->capture_default_str();
+  sub->add_option("--generate", o.n_generate, "tokens of decode per sequence")
+      ->capture_default_str();
+  sub->add_option("--sequences", o.sequences, "sequences decoding at once, as 1,4,16")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 4096u));
+  sub->add_option("--depth", o.depths, "tokens already in the context, as 0,4096")->delimiter(',');
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
+  sub->add_flag("--json", o.json, "as JSON");
+  sub->callback([&] { command = [&] { return bench(o); }; });
+}
+
+struct AllOptions {
+  ServeOptions serve;
+  RunOptions run;
+  PluginsOptions plugins;
+  InspectOptions inspect;
+  TokenizeOptions tokenize;
+  RenderOptions render;
+  LogitsOptions logits;
+  BenchOptions bench;
+};
+
+int execute(const Command& command) {
+  const Status status = command();
+  if (status.ok()) return kDone;
+  std::fprintf(stderr, "backplane: %s\n", status.message().c_str());
+  return kFailed;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  std::signal(SIGPIPE,
+              SIG_IGN);  // a reader that went away is an error of write, not of the process
+  set_up_log();
+  CLI::App app("Backplane: a runtime for large language models", "backplane");
+  app.set_version_flag("--version", BACKPLANE_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  AllOptions options;
+  Command command;
+  add_serve(app, options.serve, command);
+  add_run(app, options.run, command);
+  add_plugins(app, options.plugins, command);
+  add_inspect(app, options.inspect, command);
+  add_tokenize(app, options.tokenize, command);
+  add_render(app, options.render, command);
+  add_logits(app, options.logits, command);
+  add_bench(app, options.bench, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kDone : kWrongCommandLine;
+  }
+  return execute(command);
+}
+
+}  // namespace bp::cli

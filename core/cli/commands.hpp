@@ -1,0 +1,77 @@
+#pragma once
+// The commands, each in a file of its own name. Options are what the command line gave.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backplane/status.hpp"
+
+namespace bp::cli {
+
+struct ServeOptions {
+  std::string config;
+  bool check = false;
+};
+Status serve(const ServeOptions& options);
+
+struct RunOptions {
+  std::string model;
+  std::optional<std::string> prompt;  // nullopt: chat on a terminal
+  bool raw = false;
+  uint32_t max_tokens = 0;  // 0: to the end of the context
+  std::optional<double> temperature;
+  std::optional<uint64_t> seed;
+  std::string backend;
+  uint32_t n_threads = 0;
+  uint32_t context = 0;
+};
+Status run(const RunOptions& options);
+
+struct PluginsOptions {
+  bool json = false;
+};
+Status plugins(const PluginsOptions& options);
+
+struct InspectOptions {
+  std::string model;
+  bool json = false;
+};
+Status inspect(const InspectOptions& options);
+
+struct TokenizeOptions {
+  std::string model;
+  bool no_special = false;
+  bool plain = false;
+  bool decode = false;
+};
+Status tokenize(const TokenizeOptions& options);
+
+struct RenderOptions {
+  std::string model;  // or
+  std::string template_file;
+};
+Status render(const RenderOptions& options);
+
+struct LogitsOptions {
+  std::string model;
+  std::vector<int32_t> tokens;
+  std::string backend;
+  uint32_t n_threads = 0;
+};
+Status logits(const LogitsOptions& options);
+
+struct BenchOptions {
+  std::string model;
+  uint32_t n_prompt = 512;
+  uint32_t n_generate = 64;
+  std::vector<uint32_t> sequences = {1, 4, 16};
+  std::vector<uint32_t> depths = {0, 4096};
+  uint32_t n_threads = 0;
+  std::string backend;
+  bool json = false;
+};
+Status bench(const BenchOptions& options);
+
+}  // namespace bp::cli

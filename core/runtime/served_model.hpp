@@ -1,0 +1,27 @@
+#pragma once
+// A model that runs: what the server and the command line need of it.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/engine.hpp"
+#include "core/plugin/manifest.hpp"
+#include "core/text/chat_template.hpp"
+#include "core/text/tokenizer.hpp"
+
+namespace bp::runtime {
+
+struct ServedModel {
+  std::string id;
+  int64_t created = 0;   // seconds since 1970: when it was loaded
+  uint32_t context = 0;  // tokens of the longest sequence
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const text::ChatTemplate> chat_template;  // null where the model has none
+  std::vector<plugin::FieldSpec> request_fields;            // of all sampler stages
+  plugin::ParamMap field_defaults;                          // the model's, over those of the specs
+  std::unique_ptr<engine::Engine> engine;
+};
+
+}  // namespace bp::runtime
