@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Checks the layer rule over the include directives of the tree.
+
+sdk includes nothing of ours but sdk; core may include sdk and core, never a plugin; a plugin includes
+sdk and itself, never core or another plugin. The C ABI headers include <stddef.h> and <stdint.h> only.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
+SUFFIXES = {".h", ".hpp", ".cpp", ".inl", ".inc", ".c", ".cu", ".cuh"}
+PLUGIN_FOLDERS = ("formats", "backends", "plugins")
+TOPS = ("core", "sdk", "tests", "bench") + PLUGIN_FOLDERS
+
+
+def layer(parts):
+    """core, sdk, or the plugin's own folder (two levels)."""
+    return "/".join(parts[:2]) if parts[0] in PLUGIN_FOLDERS else parts[0]
+
+
+def violations(path):
+    parts = path.relative_to(ROOT).parts
+    own = layer(parts)
+    is_abi = parts[:3] == ("sdk", "include", "backplane")
+    for match in INCLUDE.finditer(path.read_text(encoding="utf-8")):
+        target = match.group(1)
+        line = path.read_text(encoding="utf-8")[: match.start()].count("\n") + 1
+        where = f"{path.relative_to(ROOT)}:{line}"
+        if is_abi and not target.startswith("backplane/") and target not in ("stddef.h", "stdint.h"):
+            yield f"{where}: an ABI header includes <{target}>"
+        if target.startswith(".."):
+            yield f"{where}: include by a relative path upwards: {target}"
+        pieces = target.split("/")
+        if pieces[0] not in TOPS or len(pieces) < 2:
+            continue
+        goal = layer(pieces)
+        if goal != own:
+            yield f"{where}: {own} must not include {goal} ({target})"
+
+
+def main():
+    wrong, n_files = [], 0
+    for top in ("core", "sdk") + PLUGIN_FOLDERS:
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                n_files += 1
+                wrong += violations(path)
+    if n_files == 0:
+        sys.exit("no source file was found: the check is broken")
+    if wrong:
+        sys.exit("\n".join(wrong + [f"{len(wrong)} violations of the layer rule"]))
+    print(f"layer rule: {n_files} files, no violation")
+
+
+if __name__ == "__main__":
+    main()
