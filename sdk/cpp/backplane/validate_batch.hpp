@@ -1,0 +1,180 @@
+#pragma once
+// What every backend checks of a batch before it touches any memory. Token ids are not among it: a
+// bad one fails its sequence only.
+
+#include <span>
+#include <string>
+
+#include "backplane/batch.h"
+#include "backplane/plugin.hpp"
+#include "backplane/status.hpp"
+
+namespace bp {
+
+struct BatchLimits {
+  uint32_t max_step_tokens = 0;
+  uint32_t max_sequences = 0;
+  uint32_t max_context = 0;
+  uint32_t max_output_rows = 0;
+  uint32_t block_size = 0;
+  uint32_t n_outputs = 0;                // of the program
+  std::span<const uint32_t> n_blocks{};  // of each KV group, as allocated
+};
+
+namespace detail {
+
+class BatchValidator {
+ public:
+  BatchValidator(const bp_batch& batch, const BatchLimits& limits)
+      : batch_(batch), limits_(limits) {}
+
+  Status run() const {
+    BP_TRY(at_most("n_tokens", batch_.n_tokens, limits_.max_step_tokens));
+    BP_TRY(at_most("n_seqs", batch_.n_seqs, limits_.max_sequences));
+    if (batch_.n_groups != limits_.n_blocks.size()) {
+      return invalid_argument("the batch has block tables of " + std::to_string(batch_.n_groups) +
+                              " KV groups, the program has " +
+                              std::to_string(limits_.n_blocks.size()));
+    }
+    BP_TRY(check_tables());
+    for (uint32_t i = 0; i < batch_.n_block_ops; ++i) BP_TRY(check_block_op(i));
+    if (batch_.query_start[0] != 0 || batch_.query_start[batch_.n_seqs] != batch_.n_tokens) {
+      return invalid_argument("query_start must begin with 0 and end with n_tokens");
+    }
+    for (uint32_t s = 0; s < batch_.n_seqs; ++s) BP_TRY(check_sequence(s));
+    return check_outputs();
+  }
+
+ private:
+  static Status at_most(const char* what, uint64_t found, uint64_t limit) {
+    if (found <= limit) return {};
+    return invalid_argument(std::string(what) + " is " + std::to_string(found) +
+                            ", the limit given to compile is " + std::to_string(limit));
+  }
+  static std::string sequence_name(uint32_t s) { return "sequence " + std::to_string(s); }
+
+  Status check_tables() const {
+    if (batch_.query_start == nullptr || batch_.seq_status == nullptr ||
+        (batch_.n_seqs > 0 && batch_.context_len == nullptr) ||
+        (batch_.n_tokens > 0 && (batch_.tokens == nullptr || batch_.positions == nullptr)) ||
+        (batch_.n_groups > 0 && batch_.block_tables == nullptr) ||
+        (batch_.n_block_ops > 0 && batch_.block_ops == nullptr) ||
+        (batch_.n_outputs > 0 && batch_.outputs == nullptr)) {
+      return invalid_argument("an array of the batch is null");
+    }
+    return {};
+  }
+
+  Status check_block_op(uint32_t i) const {
+    const bp_block_op& op = batch_.block_ops[i];
+    const std::string name = "block op " + std::to_string(i);
+    if (op.action != BP_BLOCK_CLEAR && op.action != BP_BLOCK_COPY) {
+      return unsupported(name + ": unknown action " + std::to_string(op.action));
+    }
+    if (op.space != BP_BLOCK_OF_GROUP) {
+      return unsupported(name + ": there are no blocks of space " + std::to_string(op.space));
+    }
+    if (op.index >= limits_.n_blocks.size()) {
+      return invalid_argument(name + ": KV group " + std::to_string(op.index) + " does not exist");
+    }
+    const auto n_blocks = static_cast<int64_t>(limits_.n_blocks[op.index]);
+    const bool source = op.action == BP_BLOCK_CLEAR || (op.source >= 0 && op.source < n_blocks);
+    if (!source || op.destination < 1 || op.destination >= n_blocks) {
+      return invalid_argument(name + ": block " +
+                              std::to_string(source ? op.destination : op.source) +
+                              " is out of range");
+    }
+    return {};
+  }
+
+  Status check_sequence(uint32_t s) const {
+    const uint32_t begin = batch_.query_start[s], end = batch_.query_start[s + 1];
+    if (begin > end || end > batch_.n_tokens) {
+      return invalid_argument(sequence_name(s) + ": query_start must not descend");
+    }
+    BP_TRY(at_most("context_len", batch_.context_len[s], limits_.max_context)
+               .with_context(sequence_name(s)));
+    if (begin == end) return {};
+    const int64_t first = batch_.positions[begin];
+    for (uint32_t t = begin; t < end; ++t) {
+      if (first < 0 || batch_.positions[t] != first + (t - begin)) {
+        return invalid_argument(sequence_name(s) + ": positions must ascend by 1 from 0 or more");
+      }
+    }
+    if (first + (end - begin) != batch_.context_len[s]) {
+      return invalid_argument(sequence_name(s) + ": context_len is " +
+                              std::to_string(batch_.context_len[s]) + ", its last position " +
+                              std::to_string(batch_.positions[end - 1]));
+    }
+    for (uint32_t g = 0; g < batch_.n_groups; ++g) BP_TRY(check_blocks(s, g, first));
+    return {};
+  }
+
+  // Blocks that are written must be real, those before may be the null block (outside a window).
+  Status check_blocks(uint32_t s, uint32_t group, int64_t first_written) const {
+    const bp_block_table& table = batch_.block_tables[group];
+    const uint64_t size = limits_.block_size;
+    const uint64_t n = (batch_.context_len[s] + size - 1) / size;
+    if (table.blocks == nullptr || n > table.stride) {
+      return invalid_argument(sequence_name(s) + ": its block table has no room for " +
+                              std::to_string(n) + " blocks");
+    }
+    const int32_t* blocks = table.blocks + uint64_t{s} * table.stride;
+    const uint64_t first_block = static_cast<uint64_t>(first_written) / size;
+    for (uint64_t i = 0; i < n; ++i) {
+      const int32_t least = i < first_block ? 0 : 1;
+      if (blocks[i] >= least && static_cast<uint32_t>(blocks[i]) < limits_.n_blocks[group])
+        continue;
+      return invalid_argument(sequence_name(s) + ": block id " + std::to_string(blocks[i]) +
+                              " at index " + std::to_string(i) + " of group " +
+                              std::to_string(group) + " is not in [" + std::to_string(least) +
+                              ", " + std::to_string(limits_.n_blocks[group]) + ")");
+    }
+    return {};
+  }
+
+  Status check_outputs() const {
+    uint64_t n_rows = 0;
+    for (uint32_t i = 0; i < batch_.n_outputs; ++i) {
+      const bp_output output = copy_growable(batch_.outputs[i]);
+      BP_TRY(check_output(output).with_context("output " + std::to_string(i)));
+      for (uint32_t j = 0; j < i; ++j) {
+        if (batch_.outputs[j]->output != output.output) continue;
+        return invalid_argument("program output " + std::to_string(output.output) +
+                                " is asked for twice");
+      }
+      n_rows += output.n_rows;
+    }
+    return at_most("the number of output rows", n_rows, limits_.max_output_rows);
+  }
+
+  Status check_output(const bp_output& output) const {
+    if (output.required != 0) return unsupported("it requires an unknown feature");
+    if (output.output >= limits_.n_outputs) {
+      return invalid_argument("program output " + std::to_string(output.output) +
+                              " does not exist");
+    }
+    if (output.dtype != BP_DTYPE_F32) return unsupported("rows other than f32 are not written");
+    if (output.n_rows > 0 && (output.rows == nullptr || output.data == nullptr)) {
+      return invalid_argument("rows or data is null");
+    }
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      if (output.rows[r] < batch_.n_tokens && (r == 0 || output.rows[r - 1] < output.rows[r])) {
+        continue;
+      }
+      return invalid_argument("rows must ascend and be tokens of the batch");
+    }
+    return {};
+  }
+
+  const bp_batch& batch_;
+  const BatchLimits& limits_;
+};
+
+}  // namespace detail
+
+inline Status validate_batch(const bp_batch& batch, const BatchLimits& limits) {
+  return detail::BatchValidator(batch, limits).run();
+}
+
+}  // namespace bp

@@ -1,0 +1,201 @@
+#include "backplane/reference/executable.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "available_memory.hpp"
+#include "backplane/validate_batch.hpp"
+#include "ops/ops.hpp"
+
+namespace bp::reference {
+
+namespace {
+
+constexpr uint32_t kDefaultBlockSize = 16;
+
+uint64_t max_v_head_dim(const ProgramView& program) {
+  uint64_t width = 0;
+  for (const bp_kv_slot& slot : program.kv_slots()) {
+    width = std::max<uint64_t>(width, slot.v_head_dim);
+  }
+  return width;
+}
+
+// For each value the op after which nobody reads it; an output is read after the last op.
+std::vector<uint32_t> last_uses(const ProgramView& program) {
+  std::vector<uint32_t> last(program.values().size(), 0);
+  for (uint32_t i = 0; i < program.ops().size(); ++i) {
+    for (const auto slots : {input_slots(program.ops()[i]), output_slots(program.ops()[i])}) {
+      for (const uint32_t value : slots) {
+        if (value != BP_NONE) last[value] = i;
+      }
+    }
+  }
+  for (const uint32_t value : program.outputs()) {
+    last[value] = static_cast<uint32_t>(program.ops().size());
+  }
+  return last;
+}
+
+bp_dtype kv_dtype(bp_dtype asked) {
+  return asked == BP_DTYPE_NONE ? BP_DTYPE_F32 : asked;
+}
+
+}  // namespace
+
+ReferenceExecutable::ReferenceExecutable(const Host& host, const bp_program& program,
+                                         const bp_compile_options& options)
+    : program_(program),
+      options_(options),
+      weights_(program_),
+      workers_(host, options.n_threads,
+               std::max<uint64_t>(weights_.max_width(), options.max_context),
+               max_v_head_dim(program_)),
+      kv_(program_.kv_slots(), program_.header().n_kv_groups,
+          options.block_size == 0 ? kDefaultBlockSize : options.block_size,
+          kv_dtype(options.k_dtype), kv_dtype(options.v_dtype)),
+      last_use_(last_uses(program_)),
+      values_(program_.values().size()),
+      buffers_(program_.values().size()) {
+  options_.progress = nullptr;
+}
+
+Status ReferenceExecutable::prepare(const Settings& settings, const Progress& progress) {
+  return weights_.decode(program_, settings.cache_weights, progress);
+}
+
+Status ReferenceExecutable::memory(bp_memory_info& out) {
+  out.block_size = kv_.block_size();
+  out.weights_bytes = weights_.decoded_bytes();
+  out.workspace_bytes = workspace_bytes();
+  out.available_bytes = available_memory_bytes();
+  out.n_groups = program_.header().n_kv_groups;
+  out.max_in_flight = 1;
+  for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  out.k_dtype = kv_dtype(options_.k_dtype);
+  out.v_dtype = kv_dtype(options_.v_dtype);
+  return {};
+}
+
+Status ReferenceExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
+  return kv_.allocate(n_blocks);
+}
+
+Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
+  BatchLimits limits;
+  limits.max_step_tokens = options_.max_step_tokens;
+  limits.max_sequences = options_.max_sequences;
+  limits.max_context = options_.max_context;
+  limits.max_output_rows = options_.max_output_rows;
+  limits.block_size = kv_.block_size();
+  limits.n_outputs = program_.header().n_outputs;
+  limits.n_blocks = kv_.n_blocks();
+  BP_TRY(validate_batch(batch, limits));
+
+  for (uint32_t i = 0; i < batch.n_block_ops; ++i) kv_.apply(batch.block_ops[i]);
+  Step step(batch, program_, kv_, workers_);
+  close_all();
+  for (uint32_t i = 0; i < program_.ops().size(); ++i) {
+    step.poll_stop();
+    if (!step.any_running()) break;
+    const bp_op& op = program_.ops()[i];
+    open_outputs(op, step);
+    const Status status = run_op(OpCall(op, program_, weights_, values_, step));
+    if (!status.ok()) return status.with_context(describe(op));
+    close_dead_values(i);
+  }
+  step.poll_stop();
+  write_outputs(step);
+  ticket = ++last_ticket_;
+  return {};
+}
+
+Status ReferenceExecutable::collect(uint64_t ticket) {
+  if (ticket == last_ticket_ && ticket != 0) return {};
+  return invalid_argument("no step has the ticket " + std::to_string(ticket));
+}
+
+Status ReferenceExecutable::run_op(const OpCall& call) {
+  const RunOp run = find_op(call.kind());
+  return run == nullptr ? unsupported("unknown kind of op") : run(call);
+}
+
+uint64_t ReferenceExecutable::n_rows_of(const bp_value& value, const Step& step) const {
+  if (value.rows == BP_ROWS_TOKENS) return step.batch().n_tokens;
+  return step.rows_of_output(value.output).size();
+}
+
+std::vector<float> ReferenceExecutable::take_buffer() {
+  if (free_buffers_.empty()) return {};
+  std::vector<float> buffer = std::move(free_buffers_.back());
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+void ReferenceExecutable::open_outputs(const bp_op& op, const Step& step) {
+  for (const uint32_t index : output_slots(op)) {
+    if (index == BP_NONE) continue;
+    const bp_value& value = program_.values()[index];
+    const uint64_t n_rows = n_rows_of(value, step);
+    buffers_[index] = take_buffer();
+    buffers_[index].resize(n_rows * value.width);
+    values_[index] = {buffers_[index].data(), n_rows, value.width};
+  }
+}
+
+void ReferenceExecutable::close_dead_values(uint32_t op) {
+  for (const auto slots : {input_slots(program_.ops()[op]), output_slots(program_.ops()[op])}) {
+    for (const uint32_t index : slots) {
+      if (index == BP_NONE || last_use_[index] != op || values_[index].data == nullptr) continue;
+      free_buffers_.push_back(std::move(buffers_[index]));
+      values_[index] = {};
+    }
+  }
+}
+
+void ReferenceExecutable::close_all() {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (buffers_[i].capacity() > 0) free_buffers_.push_back(std::move(buffers_[i]));
+    buffers_[i].clear();
+    values_[i] = {};
+  }
+}
+
+void ReferenceExecutable::write_outputs(const Step& step) const {
+  for (uint32_t i = 0; i < step.batch().n_outputs; ++i) {
+    const bp_output output = copy_growable(step.batch().outputs[i]);
+    const uint32_t index = program_.outputs()[output.output];
+    const bool all_tokens = program_.values()[index].rows == BP_ROWS_TOKENS;
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      if (!step.is_running(step.sequence_of(output.rows[r]))) continue;
+      const Matrix& value = values_[index];
+      std::memcpy(static_cast<char*>(output.data) + r * output.row_stride_bytes,
+                  value.row(all_tokens ? output.rows[r] : r), value.width * sizeof(float));
+    }
+  }
+}
+
+// The most that live values of the largest step take together.
+uint64_t ReferenceExecutable::workspace_bytes() const {
+  const auto bytes_of = [&](uint32_t index) {
+    const bp_value& value = program_.values()[index];
+    const uint64_t n_rows =
+        value.rows == BP_ROWS_TOKENS ? options_.max_step_tokens : options_.max_output_rows;
+    return n_rows * value.width * sizeof(float);
+  };
+  uint64_t live = 0, most = 0;
+  for (uint32_t i = 0; i < program_.ops().size(); ++i) {
+    for (const uint32_t value : output_slots(program_.ops()[i])) {
+      if (value != BP_NONE) live += bytes_of(value);
+    }
+    most = std::max(most, live);
+    for (uint32_t value = 0; value < last_use_.size(); ++value) {
+      if (last_use_[value] == i && program_.values()[value].dtype == BP_DTYPE_F32) {
+        live -= std::min(live, bytes_of(value));
+      }
+    }
+  }
+  return most + workers_.scratch_bytes();
+}
+
+}  // namespace bp::reference

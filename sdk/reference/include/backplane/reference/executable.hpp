@@ -1,0 +1,64 @@
+#pragma once
+// The interpreter: runs a program op by op in float32. A base class for plugin authors, who
+// override run_op for the ops they do better.
+
+#include <string>
+#include <vector>
+
+#include "backplane/backend.hpp"
+#include "backplane/program_view.hpp"
+#include "backplane/reference/kv_cache.hpp"
+#include "backplane/reference/op_call.hpp"
+#include "backplane/reference/weight_store.hpp"
+#include "backplane/reference/workers.hpp"
+
+namespace bp::reference {
+
+struct Settings {
+  CacheWeights cache_weights = CacheWeights::kAuto;
+};
+
+class ReferenceExecutable : public Executable {
+ public:
+  // The program has passed check and outlives this.
+  ReferenceExecutable(const Host& host, const bp_program& program,
+                      const bp_compile_options& options);
+
+  // Decodes weights as the settings say; before everything else.
+  Status prepare(const Settings& settings, const Progress& progress);
+
+  Status memory(bp_memory_info& out) override;
+  Status kv_allocate(std::span<const uint32_t> n_blocks) override;
+  Status submit(const bp_batch& batch, uint64_t& ticket) override;
+  Status collect(uint64_t ticket) override;
+
+ protected:
+  // Fills the op's outputs. Inputs and outputs never share memory.
+  virtual Status run_op(const OpCall& call);
+
+  [[nodiscard]] const ProgramView& program() const { return program_; }
+  [[nodiscard]] const WeightStore& weights() const { return weights_; }
+
+ private:
+  [[nodiscard]] uint64_t n_rows_of(const bp_value& value, const Step& step) const;
+  [[nodiscard]] std::vector<float> take_buffer();
+  void open_outputs(const bp_op& op, const Step& step);
+  void close_dead_values(uint32_t op);
+  void write_outputs(const Step& step) const;
+  void close_all();
+  [[nodiscard]] uint64_t workspace_bytes() const;
+
+  ProgramView program_;
+  bp_compile_options options_;
+  WeightStore weights_;
+  Workers workers_;
+  KvCache kv_;
+
+  std::vector<uint32_t> last_use_;           // op that reads a value last; n_ops for outputs
+  std::vector<Matrix> values_;               // of the step
+  std::vector<std::vector<float>> buffers_;  // behind values_
+  std::vector<std::vector<float>> free_buffers_;
+  uint64_t last_ticket_ = 0;
+};
+
+}  // namespace bp::reference

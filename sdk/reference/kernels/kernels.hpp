@@ -1,0 +1,47 @@
+#pragma once
+// What several ops are made of.
+
+#include <cstdint>
+
+#include "backplane/reference/op_call.hpp"
+
+namespace bp::reference {
+
+// BP_ACT_* of one value.
+[[nodiscard]] double activate(uint32_t activation, double x);
+
+// y[t][o] = x[t] . w[first_row + o] + bias[o] for o in [0, y.width); bias may be null. Each row of
+// w is decoded once.
+void project(const Workers& workers, const Matrix& x, const WeightRows& w, uint64_t first_row,
+             const float* bias, const Matrix& y);
+
+// Each group of columns normalised (BP_NORM_*), without weights; 0: the whole row. x and y may be
+// the same.
+void normalize(const Matrix& x, uint32_t kind, double eps, uint32_t group, const Matrix& y);
+
+// y = x * (weight + offset) + bias; weight [n_weight] and bias [n_bias] repeat along the row and
+// may be null. x and y may be the same.
+void scale_and_shift(const Matrix& x, const WeightRows* weight, double offset,
+                     const WeightRows* bias, const Matrix& y);
+
+struct Rotation {
+  uint32_t pairing;  // BP_ROPE_*
+  uint32_t n_heads, head_dim, n_dims;
+  double magnitude;
+};
+// positions [x.n_rows], inv_freq [n_dims/2].
+void rotate(const Rotation& rotation, const Matrix& x, const int32_t* positions,
+            const float* inv_freq, const Matrix& y);
+
+// y[t] = table[id of t] * scale. An id outside the table fails its sequence.
+void embed(const OpCall& call, double scale);
+
+// Stores k and v of every token of a running sequence at its position.
+void kv_write(const OpCall& call, uint32_t kv_slot, const Matrix& k, const Matrix& v);
+
+// Attention of q over the KV slot; sinks may be null.
+void attend(const OpCall& call, const bp_attr_attention& attributes, const float* sinks);
+
+[[nodiscard]] double soft_cap(double cap, double x);
+
+}  // namespace bp::reference

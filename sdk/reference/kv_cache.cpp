@@ -1,0 +1,105 @@
+#include "backplane/reference/kv_cache.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "backplane/half.hpp"
+
+namespace bp::reference {
+
+namespace {
+
+void store_rounded(bp_dtype dtype, const float* in, uint64_t n, float* out) {
+  for (uint64_t i = 0; i < n; ++i) {
+    if (dtype == BP_DTYPE_F16) {
+      out[i] = f16_to_f32(f32_to_f16(in[i]));
+    } else if (dtype == BP_DTYPE_BF16) {
+      out[i] = bf16_to_f32(f32_to_bf16(in[i]));
+    } else {
+      out[i] = in[i];
+    }
+  }
+}
+
+// Zeros that take no memory until they are written.
+float* allocate_floats(uint64_t n) {
+  return static_cast<float*>(std::calloc(n, sizeof(float)));
+}
+
+void apply_to(const bp_block_op& op, uint64_t n_floats, float* blocks) {
+  float* destination = blocks + static_cast<uint64_t>(op.destination) * n_floats;
+  if (op.action == BP_BLOCK_CLEAR) {
+    std::memset(destination, 0, n_floats * sizeof(float));
+  } else {
+    std::memmove(destination, blocks + static_cast<uint64_t>(op.source) * n_floats,
+                 n_floats * sizeof(float));
+  }
+}
+
+}  // namespace
+
+KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
+                 bp_dtype k_dtype, bp_dtype v_dtype)
+    : n_groups_(n_groups), block_size_(block_size), k_dtype_(k_dtype), v_dtype_(v_dtype) {
+  for (const bp_kv_slot& slot : slots) {
+    layers_.push_back({slot.group, uint64_t{slot.n_kv_heads} * slot.k_head_dim,
+                       uint64_t{slot.n_kv_heads} * slot.v_head_dim, nullptr, nullptr});
+  }
+}
+
+uint64_t KvCache::block_bytes(uint32_t group) const {
+  uint64_t floats = 0;
+  for (const Layer& layer : layers_) {
+    if (layer.group == group) floats += (layer.k_width + layer.v_width) * block_size_;
+  }
+  return floats * sizeof(float);
+}
+
+Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
+  if (!n_blocks_.empty()) return invalid_argument("the KV cache is allocated already");
+  if (n_blocks.size() != n_groups_) {
+    return invalid_argument("block counts of " + std::to_string(n_blocks.size()) +
+                            " KV groups were given, the program has " + std::to_string(n_groups_));
+  }
+  for (Layer& layer : layers_) {
+    const uint64_t n_tokens = uint64_t{n_blocks[layer.group]} * block_size_;
+    layer.k.reset(allocate_floats(n_tokens * layer.k_width));
+    layer.v.reset(allocate_floats(n_tokens * layer.v_width));
+    if (n_tokens > 0 && (layer.k == nullptr || layer.v == nullptr)) {
+      for (Layer& taken : layers_) taken.k.reset(), taken.v.reset();
+      return out_of_memory("a KV cache of " + std::to_string(n_blocks[layer.group]) +
+                           " blocks of " + std::to_string(block_bytes(layer.group)) +
+                           " bytes does not fit into memory");
+    }
+  }
+  n_blocks_.assign(n_blocks.begin(), n_blocks.end());
+  return {};
+}
+
+void KvCache::apply(const bp_block_op& op) {
+  for (Layer& layer : layers_) {
+    if (layer.group != op.index) continue;
+    apply_to(op, block_size_ * layer.k_width, layer.k.get());
+    apply_to(op, block_size_ * layer.v_width, layer.v.get());
+  }
+}
+
+void KvCache::store(uint32_t slot, uint64_t block, uint64_t offset, const float* k,
+                    const float* v) {
+  const Layer& layer = layers_[slot];
+  const uint64_t token = block * block_size_ + offset;
+  store_rounded(k_dtype_, k, layer.k_width, layer.k.get() + token * layer.k_width);
+  store_rounded(v_dtype_, v, layer.v_width, layer.v.get() + token * layer.v_width);
+}
+
+const float* KvCache::k(uint32_t slot, uint64_t block, uint64_t offset) const {
+  const Layer& layer = layers_[slot];
+  return layer.k.get() + (block * block_size_ + offset) * layer.k_width;
+}
+
+const float* KvCache::v(uint32_t slot, uint64_t block, uint64_t offset) const {
+  const Layer& layer = layers_[slot];
+  return layer.v.get() + (block * block_size_ + offset) * layer.v_width;
+}
+
+}  // namespace bp::reference

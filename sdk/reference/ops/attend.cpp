@@ -1,0 +1,11 @@
+#include "kernels/kernels.hpp"
+#include "ops/ops.hpp"
+
+namespace bp::reference {
+
+Status run_attend(const OpCall& call) {
+  attend(call, call.attributes<bp_attr_attention>(), call.vector(0));
+  return {};
+}
+
+}  // namespace bp::reference

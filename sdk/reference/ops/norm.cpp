@@ -1,0 +1,22 @@
+#include <cstring>
+
+#include "kernels/kernels.hpp"
+#include "ops/ops.hpp"
+
+namespace bp::reference {
+
+Status run_norm(const OpCall& call) {
+  const auto a = call.attributes<bp_attr_norm>();
+  const Matrix x = call.input(0), y = call.output(0);
+  const Matrix sum = call.has_output(1) ? call.output(1) : y;
+  std::memcpy(sum.data, x.data, x.n_rows * x.width * sizeof(float));
+  if (call.has_input(1)) {
+    const Matrix residual = call.input(1);
+    for (uint64_t i = 0; i < x.n_rows * x.width; ++i) sum.data[i] += residual.data[i];
+  }
+  normalize(sum, a.kind, a.eps, a.group, y);
+  scale_and_shift(y, call.weight(0), a.weight_offset, call.weight(1), y);
+  return {};
+}
+
+}  // namespace bp::reference
