@@ -1,0 +1,52 @@
+#pragma once
+// What all models of a process share: the plugin catalog, loaded libraries, the host and its team
+// of workers. Several runtimes in one process are independent.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backplane/status.hpp"
+#include "core/plugin/catalog.hpp"
+#include "core/plugin/host.hpp"
+#include "core/plugin/library.hpp"
+#include "core/plugin/thread_team.hpp"
+
+namespace bp::model {
+class ModelFile;
+}
+
+namespace bp::runtime {
+
+class Runtime {
+ public:
+  // n_threads: size of the team; 0: the CPUs that this process may use.
+  static Result<std::unique_ptr<Runtime>> create(plugin::Catalog catalog, uint32_t n_threads);
+
+  [[nodiscard]] const plugin::Catalog& catalog() const { return catalog_; }
+  [[nodiscard]] const bp_host* host() const { return host_.get(); }
+  [[nodiscard]] uint32_t n_threads() const { return team_.extension()->n_threads; }
+
+  // The plugin's code, loaded once. [any-thread]
+  Result<std::shared_ptr<const plugin::Library>> library(const plugin::Manifest& manifest);
+  // Opens a model with a format plugin, or with `auto` the most confident of all. [any-thread]
+  Result<std::unique_ptr<model::ModelFile>> open_model(const std::string& source,
+                                                       const std::string& format);
+
+ private:
+  Runtime(plugin::Catalog catalog, uint32_t n_threads);
+
+  plugin::Catalog catalog_;
+  plugin::ThreadTeam team_;
+  plugin::HostServices host_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const plugin::Library>> libraries_;  // by manifest path
+};
+
+// For commands: the catalog of the installed plugins and $BACKPLANE_PLUGIN_PATH.
+Result<std::unique_ptr<Runtime>> default_runtime(uint32_t n_threads);
+
+}  // namespace bp::runtime
