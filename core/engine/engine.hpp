@@ -23,8 +23,9 @@ class Engine {
   ~Engine();  // cancels what still runs and joins
 
   // Queues a request. Fails with INVALID_ARGUMENT (prompt longer than the context, unknown stage or
-  // field, token out of range), or CANCELLED where the queue is full or the engine drains. The sink
-  // is only called for requests that were queued. [any-thread]
+  // field, token out of range), CANCELLED where the queue is full or the engine drains, or
+  // DEVICE_LOST where it is not healthy. The sink is only called for requests that were queued.
+  // [any-thread]
   Result<RequestId> submit(Request request);
   // Ends all choices of a request with kCancelled within a step. Unknown ids are ignored.
   // [any-thread]
@@ -32,6 +33,10 @@ class Engine {
   // No new requests from now on; those queued and running go on. [any-thread]
   void drain();
   [[nodiscard]] bool idle() const;  // nothing queued or running [any-thread]
+  // False once the device is lost: all requests have failed, and so do new ones. [any-thread]
+  [[nodiscard]] bool healthy() const;
+  // The most tokens that prompt and answer may have together.
+  [[nodiscard]] uint32_t context() const;
   [[nodiscard]] const Stats& stats() const;
 
  private:

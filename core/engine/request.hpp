@@ -27,7 +27,7 @@ enum class FinishReason { kStop, kLength, kCancelled, kError };
 // What one step adds to one choice.
 struct Delta {
   std::string text;             // valid UTF-8; empty while a character or stop string is incomplete
-  std::vector<int32_t> tokens;  // also those whose text is held back
+  std::vector<int32_t> tokens;  // also those whose text is held back, and the one that ends it
   std::vector<PositionLogprobs> logprobs;  // one for each of tokens, where asked for
 };
 
@@ -68,6 +68,7 @@ struct Request {
   bool logprobs = false;
   uint32_t n_top_logprobs = 0;
   bool prompt_logprobs = false;
+  bool prompt_only = false;   // finishes with kLength when the prompt is computed
   bool special_text = false;  // special tokens appear in the text
   std::vector<std::pair<int32_t, float>> logit_bias;
   std::vector<std::string> chain;  // sampler stages; empty: the model's

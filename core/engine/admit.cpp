@@ -1,0 +1,33 @@
+#include "core/engine/admit.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace bp::engine {
+
+namespace {
+
+void cancel(const std::vector<RequestId>& ids, SequenceList& sequences, const FinishContext& c) {
+  if (ids.empty()) return;
+  for (const auto& sequence : sequences) {
+    if (std::ranges::find(ids, sequence->request->id) == ids.end()) continue;
+    finish(*sequence, {FinishReason::kCancelled, {}, {}, {}}, c);
+  }
+  remove_finished(sequences);
+}
+
+}  // namespace
+
+bool admit(Mailbox& mailbox, SequenceList& sequences, const FinishContext& c) {
+  const bool nothing_to_do = sequences.empty() && c.events.empty();
+  Mailbox::Post post = mailbox.receive(nothing_to_do);
+  for (auto& arrival : post.arrivals) {
+    arrival->set_id();
+    sequences.push_back(std::move(arrival));
+  }
+  cancel(post.cancelled, sequences, c);
+  return !post.stopped;
+}
+
+}  // namespace bp::engine

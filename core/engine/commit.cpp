@@ -1,0 +1,132 @@
+#include "core/engine/commit.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/engine/clock.hpp"
+
+namespace bp::engine {
+
+namespace {
+
+void fail(Sequence& s, const Status& error, const CommitContext& c) {
+  finish(s, {FinishReason::kError, {}, error.message(), {}}, c.finish);
+}
+
+bool contains(std::span<const int32_t> tokens, int32_t token) {
+  return std::ranges::find(tokens, token) != tokens.end();
+}
+
+void note_token(Sequence& s, Stats& stats) {
+  const auto seconds = [](uint64_t us) { return static_cast<double>(us) * 1e-6; };
+  const uint64_t now = now_us();
+  stats.generation_tokens_total.add();
+  if (s.first_token_us == 0) {
+    s.first_token_us = now;
+    if (s.choice == 0) {
+      stats.time_to_first_token_s.observe(seconds(now - s.request->arrival_us));
+    }
+  } else {
+    stats.inter_token_latency_s.observe(seconds(now - s.last_token_us));
+  }
+  s.last_token_us = now;
+}
+
+// The reason to end after the newest token, whose text goes to `text`.
+std::optional<Finish> end_after(Sequence& s, int32_t token, std::string& text,
+                                const CommitContext& c) {
+  const Request& request = s.request->request;
+  const bool eog = !request.ignore_eos && contains(c.end_of_generation, token);
+  if (eog || contains(request.stop_tokens, token)) {
+    text = s.text.flush();
+    return Finish{FinishReason::kStop, {}, {}, {}};
+  }
+  text = s.text.push(token, s.n_generated() >= request.min_tokens);
+  if (s.text.found_stop()) return Finish{FinishReason::kStop, *s.text.found_stop(), {}, {}};
+  const bool enough = request.max_tokens > 0 && s.n_generated() >= request.max_tokens;
+  if (!enough && s.n_tokens() < c.context) return std::nullopt;
+  text += s.text.flush();
+  return Finish{FinishReason::kLength, {}, {}, {}};
+}
+
+void append(Sequence& s, Draw& draw, const CommitContext& c) {
+  if (!draw.error.ok()) return fail(s, draw.error, c);
+  s.tokens.push_back(draw.token);
+  note_token(s, c.finish.stats);
+  Delta delta;
+  delta.tokens.push_back(draw.token);
+  if (draw.logprobs) delta.logprobs.push_back(*std::move(draw.logprobs));
+  auto end = end_after(s, draw.token, delta.text, c);
+  if (end) return finish(s, *std::move(end), c.finish, std::move(delta));
+  const Status accepted = s.chain.accept({&draw.token, 1}, BP_TOKENS_GENERATED);
+  c.finish.events.push_back({s.request, s.choice, std::move(delta), false, {}, false});
+  if (!accepted.ok()) fail(s, accepted, c);
+}
+
+void commit_prompt_logprobs(Sequence& s, Outcome& outcome, const CommitContext& c) {
+  RequestState& r = *s.request;
+  if (!r.request.prompt_logprobs || r.prompt_logprobs_emitted) return;
+  r.n_prompt_logprobs += static_cast<uint32_t>(outcome.prompt_logprobs.size());
+  std::ranges::move(outcome.prompt_logprobs, std::back_inserter(r.prompt_logprobs));
+  if (s.n_computed < s.n_prompt) return;
+  r.prompt_logprobs_emitted = true;
+  c.finish.events.push_back({s.request, s.choice, {}, false, {}, true});
+}
+
+// The other choices begin with this one's blocks, and their own first tokens.
+SequenceList make_forks(Sequence& s, const CommitContext& c) {
+  SequenceList forks = std::exchange(s.request->forks, {});
+  for (const auto& fork : forks) {
+    fork->request = s.request;
+    fork->set_id();
+    fork->table = c.finish.kv.fork(s.table, s.n_computed);
+    fork->n_computed = s.n_computed;
+    fork->state = Sequence::State::kRunning;
+  }
+  return forks;
+}
+
+void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new_forks,
+                     const CommitContext& c) {
+  Sequence& s = *planned.sequence;
+  if (!outcome.error.ok()) return fail(s, outcome.error, c);
+  if (!outcome.computed) return;
+  s.n_computed += planned.n_tokens;
+  c.finish.kv.register_full(s.table, s.tokens, s.n_computed, s.request->salt);
+  commit_prompt_logprobs(s, outcome, c);
+  if (s.request->request.prompt_only && s.n_computed == s.n_prompt) {
+    return finish(s, {FinishReason::kLength, {}, {}, {}}, c.finish);
+  }
+  if (outcome.draws.empty()) return;
+  SequenceList forks = make_forks(s, c);
+  append(s, outcome.draws[0], c);
+  for (size_t i = 0; i < forks.size(); ++i) append(*forks[i], outcome.draws[i + 1], c);
+  std::ranges::move(forks, std::back_inserter(new_forks));
+}
+
+// Keeps the order of arrival.
+void insert_forks(SequenceList& sequences, SequenceList forks) {
+  if (forks.empty()) return;
+  std::ranges::move(forks, std::back_inserter(sequences));
+  std::ranges::sort(sequences, {}, [](const auto& s) { return s->id; });
+}
+
+}  // namespace
+
+void commit(const Plan& plan, const Status& executed, std::vector<Outcome>& outcomes,
+            SequenceList& sequences, const CommitContext& c) {
+  SequenceList forks;
+  if (executed.ok()) {
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+      commit_sequence(plan.sequences[i], outcomes[i], forks, c);
+    }
+  } else {
+    c.finish.stats.failed_steps.add();
+    for (const Planned& planned : plan.sequences) fail(*planned.sequence, executed, c);
+  }
+  insert_forks(sequences, std::move(forks));
+  remove_finished(sequences);
+}
+
+}  // namespace bp::engine

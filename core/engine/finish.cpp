@@ -1,0 +1,53 @@
+#include "core/engine/finish.hpp"
+
+#include <utility>
+
+#include "core/engine/clock.hpp"
+
+namespace bp::engine {
+
+namespace {
+
+double seconds(uint64_t begin_us, uint64_t end_us) {
+  return static_cast<double>(end_us - begin_us) * 1e-6;
+}
+
+void count(const Sequence& sequence, FinishReason reason, Stats& stats) {
+  const uint64_t now = now_us();
+  stats.finished[static_cast<size_t>(reason)].add();
+  stats.e2e_latency_s.observe(seconds(sequence.request->arrival_us, now));
+  stats.generation_tokens.observe(sequence.n_generated());
+  if (sequence.first_token_us == 0) return;
+  stats.prefill_time_s.observe(seconds(sequence.request->first_run_us, sequence.first_token_us));
+  stats.decode_time_s.observe(seconds(sequence.first_token_us, now));
+}
+
+void end_choice(Sequence& sequence, Finish finish, const FinishContext& c, Delta last) {
+  finish.usage = {sequence.n_prompt, sequence.request->n_cached, sequence.n_generated()};
+  count(sequence, finish.reason, c.stats);
+  // Content computed from broken data is not offered to others.
+  if (finish.reason == FinishReason::kError) {
+    c.kv.discard(sequence.table);
+  } else {
+    c.kv.release(sequence.table);
+  }
+  sequence.state = Sequence::State::kFinished;
+  c.events.push_back({sequence.request, sequence.choice, std::move(last), true, std::move(finish)});
+}
+
+}  // namespace
+
+void finish(Sequence& sequence, Finish finish, const FinishContext& c, Delta last) {
+  const std::shared_ptr<RequestState> request = sequence.request;
+  const auto forks = std::exchange(request->forks, {});
+  for (const auto& fork : forks) fork->request = request;
+  end_choice(sequence, finish, c, std::move(last));
+  for (const auto& fork : forks) end_choice(*fork, finish, c, {});
+  if (request->first_run_us == 0) c.mailbox.note_left_queue();
+}
+
+void remove_finished(SequenceList& sequences) {
+  std::erase_if(sequences, [](const auto& s) { return s->state == Sequence::State::kFinished; });
+}
+
+}  // namespace bp::engine

@@ -1,0 +1,75 @@
+#include "core/engine/mailbox.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace bp::engine {
+
+Result<RequestId> Mailbox::submit(std::unique_ptr<Sequence> first_choice) {
+  const std::scoped_lock lock(mutex_);
+  if (!closed_.ok()) return closed_;
+  if (n_waiting_.load() >= max_queue_) {
+    return cancelled(fmt::format("the queue is full: {} requests wait already", max_queue_));
+  }
+  first_choice->request->id = ++last_id_;
+  n_waiting_.fetch_add(1);
+  n_requests_.fetch_add(1);
+  post_.arrivals.push_back(std::move(first_choice));
+  changed_.notify_one();
+  return last_id_;
+}
+
+void Mailbox::cancel(RequestId id) {
+  const std::scoped_lock lock(mutex_);
+  post_.cancelled.push_back(id);
+  changed_.notify_one();
+}
+
+void Mailbox::drain() {
+  close(cancelled("the model takes no new requests: it is shutting down"));
+}
+
+void Mailbox::close(Status reason) {
+  const std::scoped_lock lock(mutex_);
+  if (closed_.ok()) closed_ = std::move(reason);
+}
+
+void Mailbox::stop() {
+  drain();
+  const std::scoped_lock lock(mutex_);
+  post_.stopped = true;
+  changed_.notify_one();
+}
+
+Mailbox::Post Mailbox::receive(bool wait) {
+  std::unique_lock lock(mutex_);
+  const auto has_post = [this] {
+    return !post_.arrivals.empty() || !post_.cancelled.empty() || post_.stopped;
+  };
+  if (wait) changed_.wait(lock, has_post);
+  Post taken = std::move(post_);
+  post_ = {};
+  post_.stopped = taken.stopped;
+  return taken;
+}
+
+void InFlight::begin(const std::vector<RequestId>& ids, uint32_t* flags) {
+  const std::scoped_lock lock(mutex_);
+  ids_ = ids;
+  flags_ = flags;
+}
+
+void InFlight::end() {
+  const std::scoped_lock lock(mutex_);
+  flags_ = nullptr;
+}
+
+void InFlight::stop(RequestId id) {
+  const std::scoped_lock lock(mutex_);
+  for (size_t i = 0; flags_ != nullptr && i < ids_.size(); ++i) {
+    if (ids_[i] == id) std::atomic_ref(flags_[i]).store(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace bp::engine

@@ -1,0 +1,136 @@
+#include "core/engine/row_math.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "backplane/softmax.hpp"
+
+namespace bp::engine {
+
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+bool better(const TokenLogprob& a, const TokenLogprob& b) {
+  return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
+}
+
+// The n best logits, best first. One pass: a buffer of candidates above a threshold that rises each
+// time the buffer is cut back to n.
+std::vector<TokenLogprob> best_of(std::span<const float> row, size_t n) {
+  n = std::min(n, row.size());
+  std::vector<TokenLogprob> best;
+  if (n == 0) return best;
+  const size_t room = std::max<size_t>(2 * n, 256);
+  best.reserve(room);
+  float threshold = kMinusInfinity;
+  bool cut = false;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (cut && !(row[i] > threshold)) continue;
+    best.push_back({static_cast<int32_t>(i), row[i]});
+    if (best.size() < room) continue;
+    std::ranges::nth_element(best, best.begin() + static_cast<ptrdiff_t>(n) - 1, better);
+    best.resize(n);
+    threshold = best[n - 1].logprob;
+    cut = true;
+  }
+  std::ranges::partial_sort(best, best.begin() + static_cast<ptrdiff_t>(n), better);
+  best.resize(n);
+  return best;
+}
+
+}  // namespace
+
+bool has_nan_or_infinity(std::span<const float> row) {
+  constexpr size_t kLanes = 16;
+  uint32_t lanes[kLanes] = {};
+  // The sign bit of the differences: magnitude above infinity (NaN); positive and above FLT_MAX.
+  const auto probe = [](float x) {
+    const auto bits = std::bit_cast<uint32_t>(x);
+    return (0x7f800000u - (bits & 0x7fffffffu)) | ((0x7f7fffffu - bits) & ~bits);
+  };
+  size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    for (size_t k = 0; k < kLanes; ++k) lanes[k] |= probe(row[i + k]);
+  }
+  for (; i < row.size(); ++i) lanes[0] |= probe(row[i]);
+  uint32_t all = 0;
+  for (const uint32_t lane : lanes) all |= lane;
+  return (all >> 31) != 0;
+}
+
+int32_t argmax(std::span<const float> row) {
+  const float max = max_of(row);
+  if (max == kMinusInfinity) return -1;
+  return static_cast<int32_t>(std::ranges::find(row, max) - row.begin());
+}
+
+int32_t draw_dense(std::span<float> row, double u) {
+  const float max = max_of(row);
+  if (max == kMinusInfinity) return -1;
+  for (float& x : row) x = exp_nonpositive(x - max);
+  constexpr size_t kBlock = 1024;
+  std::vector<double> sums;
+  double total = 0;
+  for (size_t begin = 0; begin < row.size(); begin += kBlock) {
+    double sum = 0;
+    for (const float p : row.subspan(begin, std::min(kBlock, row.size() - begin))) {
+      sum += static_cast<double>(p);
+    }
+    sums.push_back(sum);
+    total += sum;
+  }
+  double rest = u * total;
+  size_t block = 0;
+  while (block + 1 < sums.size() && rest >= sums[block]) rest -= sums[block++];
+  int32_t last = -1;
+  for (size_t i = block * kBlock; i < row.size(); ++i) {
+    if (row[i] == 0) continue;
+    last = static_cast<int32_t>(i);
+    rest -= static_cast<double>(row[i]);
+    if (rest < 0) return last;
+  }
+  // Rounding left the sum a little short of u: the last one that can be drawn.
+  for (size_t i = row.size(); last < 0 && i-- > 0;) {
+    if (row[i] > 0) last = static_cast<int32_t>(i);
+  }
+  return last;
+}
+
+int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
+  float max = kMinusInfinity;
+  for (const bp_candidate& c : candidates) max = std::max(max, c.logit);
+  if (max == kMinusInfinity) return -1;
+  const auto weight = [max](const bp_candidate& c) {
+    return static_cast<double>(exp_nonpositive(c.logit - max));
+  };
+  double total = 0;
+  for (const bp_candidate& c : candidates) total += weight(c);
+  double rest = u * total;
+  int32_t last = -1;
+  for (const bp_candidate& c : candidates) {
+    const double w = weight(c);
+    if (w == 0) continue;
+    last = c.id;
+    rest -= w;
+    if (rest < 0) break;
+  }
+  return last;
+}
+
+PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n) {
+  const float max = max_of(row);
+  const double log_sum = static_cast<double>(max) + std::log(sum_exp(row, max));
+  const auto logprob = [log_sum](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - log_sum);
+  };
+  PositionLogprobs result;
+  result.chosen = {token, logprob(row[static_cast<size_t>(token)])};
+  result.top = best_of(row, n);
+  for (TokenLogprob& entry : result.top) entry.logprob = logprob(entry.logprob);
+  return result;
+}
+
+}  // namespace bp::engine

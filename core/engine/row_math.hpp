@@ -1,0 +1,23 @@
+#pragma once
+// Whole-row work on logits [n_vocab].
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backplane/sampler.h"
+#include "core/engine/request.hpp"
+
+namespace bp::engine {
+
+// NaN or +infinity: the row is no distribution.
+[[nodiscard]] bool has_nan_or_infinity(std::span<const float> row);
+// The lowest id among the greatest logits, or -1 where all are -inf.
+[[nodiscard]] int32_t argmax(std::span<const float> row);
+// Draws from softmax(row) by a uniform number u in [0, 1); -1 where all are -inf. Overwrites row.
+[[nodiscard]] int32_t draw_dense(std::span<float> row, double u);
+[[nodiscard]] int32_t draw_sparse(std::span<const bp_candidate> candidates, double u);
+// log softmax of `token`, and of the n best, best first, ties by ascending id.
+[[nodiscard]] PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n);
+
+}  // namespace bp::engine

@@ -1,0 +1,135 @@
+#include "core/engine/sampler_chain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "backplane/plugin.hpp"
+#include "core/engine/row_math.hpp"
+
+namespace bp::engine {
+
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr uint32_t kFinalDraw = BP_NONE;  // the stage number of the host's own draw
+constexpr char kTemperature[] = "temperature";
+
+struct StageRandom {
+  DrawKey key;
+  uint32_t stage;
+};
+
+double stage_uniform(void* host, uint32_t draw) {
+  const auto* random = static_cast<const StageRandom*>(host);
+  return uniform(random->key, random->stage, draw);
+}
+
+bool is_zero_temperature(const plugin::ParamMap& fields) {
+  const auto it = fields.find(kTemperature);
+  if (it == fields.end()) return false;
+  const auto* d = std::get_if<double>(&it->second);
+  const auto* i = std::get_if<int64_t>(&it->second);
+  return (d != nullptr && *d == 0.0) || (i != nullptr && *i == 0);
+}
+
+void make_sparse(bp_sample_row& row) {
+  uint32_t n = 0;
+  for (uint32_t id = 0; id < row.n_vocab; ++id) {
+    if (row.logits[id] == kMinusInfinity) continue;
+    row.candidates[n++] = {static_cast<int32_t>(id), row.logits[id]};
+  }
+  row.n_candidates = n;
+  row.order = BP_ORDER_NONE;
+  row.logits = nullptr;
+}
+
+void make_dense(bp_sample_row& row, std::span<float> logits) {
+  std::ranges::fill(logits, kMinusInfinity);
+  for (uint32_t i = 0; i < row.n_candidates; ++i) {
+    logits[static_cast<size_t>(row.candidates[i].id)] = row.candidates[i].logit;
+  }
+  row.logits = logits.data();
+  row.n_candidates = 0;
+  row.order = BP_ORDER_NONE;
+}
+
+// What a stage left behind must be a row again, whatever the plugin did.
+Status check_row(const bp_sample_row& row) {
+  if (row.n_candidates > row.n_vocab) {
+    return internal_error(fmt::format("left {} candidates of {}", row.n_candidates, row.n_vocab));
+  }
+  for (uint32_t i = 0; i < row.n_candidates; ++i) {
+    const int32_t id = row.candidates[i].id;
+    if (id < 0 || static_cast<uint32_t>(id) >= row.n_vocab) {
+      return internal_error(fmt::format("left a candidate with the unknown id {}", id));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<SamplerChain> SamplerChain::create(const SamplerSet& set, std::span<const std::string> names,
+                                          const plugin::ParamMap& request, uint32_t n_vocab) {
+  BP_ASSIGN(const auto stages, set.resolve(names.empty() ? set.chain : names));
+  BP_TRY(set.check_all_read(request, stages));
+  SamplerChain chain;
+  for (uint32_t i = 0; i < stages.size(); ++i) {
+    const StageRef& stage = stages[i];
+    BP_ASSIGN(const plugin::ParamMap fields, set.fields(stage, request));
+    auto state = stage.plugin->handle->make_state(stage.stage, fields, n_vocab);
+    if (!state.ok()) return state.status().with_context("sampler stage " + stage.manifest->name);
+    if (state->has_value()) chain.links_.push_back({*std::move(*state), i});
+    chain.greedy_ = chain.greedy_ || is_zero_temperature(fields);
+  }
+  return chain;
+}
+
+Status SamplerChain::accept(std::span<const int32_t> tokens, uint32_t origin) const {
+  for (const Link& link : links_) BP_TRY(link.state.accept(tokens, origin));
+  return {};
+}
+
+Status SamplerChain::apply(const Link& link, bp_sample_row& row) const {
+  const uint32_t flags = link.state.info().flags;
+  if (row.n_candidates == 0 && (flags & BP_STAGE_DENSE) == 0) make_sparse(row);
+  const bool was_sparse = row.n_candidates > 0;
+  Status status = link.state.apply(row);
+  if (status.ok()) status = check_row(row);
+  if (status.ok() && was_sparse && row.n_candidates == 0) {
+    status = internal_error("left no candidate");
+  }
+  if (row.n_candidates > 0) row.logits = nullptr;
+  return status.with_context(fmt::format("sampler stage {}", link.state.info().name));
+}
+
+Result<int32_t> SamplerChain::sample(std::span<float> logits, const DrawKey& key,
+                                     SampleScratch& scratch) const {
+  scratch.candidates.resize(logits.size());
+  StageRandom random{key, 0};
+  auto row = make_growable<bp_sample_row>();
+  row.n_vocab = static_cast<uint32_t>(logits.size());
+  row.position = key.position;
+  row.logits = logits.data();
+  row.candidates = scratch.candidates.data();
+  row.host = &random;
+  row.uniform = stage_uniform;
+  for (const Link& link : links_) {
+    const uint32_t flags = link.state.info().flags;
+    if (greedy_ && (flags & BP_STAGE_TRUNCATES) != 0) continue;
+    if (row.n_candidates > 0 && (flags & BP_STAGE_SPARSE) == 0) make_dense(row, logits);
+    random.stage = link.position;
+    BP_TRY(apply(link, row));
+  }
+  if (greedy_ && row.n_candidates > 0) make_dense(row, logits);
+  const double u = greedy_ ? 0 : uniform(key, kFinalDraw, 0);
+  const int32_t token = greedy_                ? argmax(logits)
+                        : row.n_candidates > 0 ? draw_sparse({row.candidates, row.n_candidates}, u)
+                                               : draw_dense(logits, u);
+  if (token < 0) return invalid_argument("no token can be drawn: all of them are forbidden");
+  return token;
+}
+
+}  // namespace bp::engine

@@ -1,0 +1,100 @@
+#include "core/engine/schedule.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/engine/decision.hpp"
+
+namespace bp::engine {
+
+namespace {
+
+void decide(const bp_snapshot& snapshot, ScheduleColumns& columns, bp_decision& decision,
+            const ScheduleContext& c) {
+  const Status decided = c.scheduler.schedule(snapshot, decision);
+  if (decided.ok() && check_decision(snapshot, decision).ok()) return;
+  c.stats.invalid_decisions.add();
+  decision = columns.empty_decision(snapshot.n_seqs);
+  decide_first_come_first_served(snapshot, decision);
+}
+
+void preempt(Sequence& s, const ScheduleContext& c) {
+  c.kv.release(s.table);
+  s.n_computed = 0;
+  s.state = Sequence::State::kWaiting;
+  s.prefix_version = UINT64_MAX;
+  c.stats.preemptions.add();
+}
+
+void note_first_run(Sequence& s, uint64_t now_us, const ScheduleContext& c) {
+  RequestState& request = *s.request;
+  if (request.first_run_us != 0) return;
+  request.first_run_us = now_us;
+  request.n_cached = s.n_computed;
+  c.mailbox.note_left_queue();
+  c.stats.queue_time_s.observe(static_cast<double>(now_us - request.arrival_us) * 1e-6);
+  c.stats.prompt_tokens.observe(s.n_prompt);
+  c.stats.prompt_tokens_total.add(s.n_prompt);
+  c.stats.prefix_cache_queries.add(s.n_prompt);
+  c.stats.prefix_cache_hits.add(s.n_computed);
+}
+
+void start(Sequence& s, uint64_t now_us, const ScheduleContext& c) {
+  if (!s.prompt_logprobs_missing()) {
+    s.n_computed = c.kv.take_prefix(s.table, s.tokens, s.request->salt);
+  }
+  s.state = Sequence::State::kRunning;
+  note_first_run(s, now_us, c);
+}
+
+// Rows of logits that the next n tokens yield; n becomes smaller where there are more than `room`.
+uint32_t fit_rows(const Sequence& s, uint32_t& n, uint32_t room) {
+  uint32_t n_rows = 0;
+  for (uint32_t i = s.prompt_logprobs_missing() ? 0 : n - 1; i < n; ++i) {
+    if (!s.wants_row(s.n_computed + i)) continue;
+    if (n_rows == room) n = i;
+    if (n_rows < room) ++n_rows;
+  }
+  return n_rows;
+}
+
+void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContext& c, Plan& plan) {
+  uint32_t n = std::min(n_tokens, s.n_tokens() - s.n_computed);
+  const uint32_t n_rows = fit_rows(s, n, row_room);
+  // Where preempted sequences shared blocks, fewer came free than the scheduler could know.
+  if (n == 0 || !c.kv.reserve(s.table, s.n_computed, s.n_computed + n, plan.block_ops)) return;
+  plan.sequences.push_back({&s, n});
+  plan.n_tokens += n;
+  plan.n_rows += n_rows;
+}
+
+}  // namespace
+
+Plan schedule(SequenceList& sequences, const StepLimits& limits, ScheduleColumns& columns,
+              const ScheduleContext& c) {
+  Plan plan;
+  if (sequences.empty()) return plan;
+  const bp_snapshot snapshot = columns.take(sequences, c.kv, limits);
+  bp_decision decision = columns.empty_decision(snapshot.n_seqs);
+  decide(snapshot, columns, decision, c);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (decision.preempt[i] != BP_KEEP) preempt(*sequences[i], c);
+  }
+  // Found blocks get their users before anything is allocated, which might take them.
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const bool starts = decision.n_tokens[i] > 0 && snapshot.state[i] == BP_SEQ_WAITING;
+    if (starts) start(*sequences[i], limits.now_us, c);
+  }
+  // Those that come later keep a row each.
+  auto n_later =
+      static_cast<uint32_t>(std::ranges::count_if(columns.run, [](auto n) { return n > 0; }));
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (decision.n_tokens[i] == 0) continue;
+    const uint32_t row_room = limits.max_output_rows - plan.n_rows - --n_later;
+    add(*sequences[i], decision.n_tokens[i], row_room, c, plan);
+  }
+  for (const Planned& planned : plan.sequences) planned.sequence->last_run_step = limits.step;
+  return plan;
+}
+
+}  // namespace bp::engine

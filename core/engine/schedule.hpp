@@ -1,0 +1,41 @@
+#pragma once
+// Stage 2: who computes how many tokens in this step.
+
+#include <cstdint>
+#include <vector>
+
+#include "backplane/batch.h"
+#include "core/engine/mailbox.hpp"
+#include "core/engine/sequence.hpp"
+#include "core/engine/snapshot.hpp"
+#include "core/engine/stats.hpp"
+#include "core/kv/block_manager.hpp"
+#include "core/plugin/scheduler.hpp"
+
+namespace bp::engine {
+
+// Its blocks hold room for positions [sequence->n_computed, + n_tokens).
+struct Planned {
+  Sequence* sequence;
+  uint32_t n_tokens;  // at least 1
+};
+
+struct Plan {
+  std::vector<Planned> sequences;
+  std::vector<bp_block_op> block_ops;
+  uint32_t n_tokens = 0;
+  uint32_t n_rows = 0;  // of logits
+};
+
+struct ScheduleContext {
+  const plugin::SchedulerHandle& scheduler;
+  kv::BlockManager& kv;
+  Mailbox& mailbox;
+  Stats& stats;
+};
+
+// An invalid decision is counted, and replaced by first come, first served.
+Plan schedule(SequenceList& sequences, const StepLimits& limits, ScheduleColumns& columns,
+              const ScheduleContext& c);
+
+}  // namespace bp::engine

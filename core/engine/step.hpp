@@ -1,0 +1,47 @@
+#pragma once
+// One step of an engine, and everything that it works on.
+
+#include <cstdint>
+
+#include "core/engine/batch_builder.hpp"
+#include "core/engine/mailbox.hpp"
+#include "core/engine/parts.hpp"
+#include "core/engine/sample.hpp"
+#include "core/engine/schedule.hpp"
+#include "core/engine/sequence.hpp"
+#include "core/engine/stats.hpp"
+#include "core/engine/step_budget.hpp"
+#include "core/kv/block_manager.hpp"
+
+namespace bp::engine {
+
+// Engine's thread, but for the mailbox, the flags in flight and the stats.
+struct StepState {
+  explicit StepState(EngineParts engine_parts);
+
+  EngineParts parts;
+  kv::BlockManager kv;
+  uint32_t context = 0;  // tokens that prompt and answer may have together
+  Mailbox mailbox;
+  InFlight in_flight;
+  Stats stats;
+  StepBudget budget;
+  SequenceList sequences;
+  ScheduleColumns columns;
+  Batch batch;
+  SampleRoom sample_room;
+  Events events;
+  uint64_t step = 0;
+  uint64_t last_step_us = 0;
+  uint32_t last_step_tokens = 0;
+};
+
+enum class StepResult { kGoOn, kStopped, kDeviceLost };
+
+// Waits where nothing runs or is queued.
+StepResult run_step(StepState& s);
+
+// Ends everything queued and running in the same way, and starts over with empty blocks.
+void end_all(StepState& s, FinishReason reason, const std::string& error);
+
+}  // namespace bp::engine

@@ -1,0 +1,46 @@
+#include "core/engine/stop_matcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace bp::engine {
+
+namespace {
+
+// Length of the longest end of `text` that is a beginning of `stop`, but not all of it.
+size_t overlap(std::string_view text, std::string_view stop) {
+  size_t n = std::min(text.size(), stop.size() - 1);
+  while (n > 0 && text.substr(text.size() - n) != stop.substr(0, n)) --n;
+  return n;
+}
+
+}  // namespace
+
+std::string StopMatcher::push(std::string_view text) {
+  if (found_) return {};
+  held_ += text;
+  size_t first = std::string::npos;
+  const std::string* match = nullptr;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at >= first) continue;
+    first = at;
+    match = &stop;
+  }
+  if (match != nullptr) {
+    found_ = *match;
+    held_.resize(first);
+    return std::exchange(held_, {});
+  }
+  size_t n_held = 0;
+  for (const std::string& stop : stops_) n_held = std::max(n_held, overlap(held_, stop));
+  std::string sure = held_.substr(0, held_.size() - n_held);
+  held_.erase(0, sure.size());
+  return sure;
+}
+
+std::string StopMatcher::flush() {
+  return std::exchange(held_, {});
+}
+
+}  // namespace bp::engine

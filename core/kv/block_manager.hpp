@@ -1,0 +1,87 @@
+#pragma once
+// The KV blocks of all sequences of a model: tables, sharing, copy on write and the prefix cache.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backplane/batch.h"
+#include "core/kv/block_pool.hpp"
+#include "core/kv/prefix_cache.hpp"
+
+namespace bp::kv {
+
+// The blocks of one sequence; all KV groups use the same ids. Filled and emptied by BlockManager.
+struct BlockTable {
+  std::vector<BlockId> blocks;       // position p lives in blocks[p / block_size]
+  uint32_t n_registered = 0;         // leading blocks known to the prefix cache
+  PrefixNode prefix = kEmptyPrefix;  // of those
+};
+
+class BlockManager {
+ public:
+  struct Options {
+    uint32_t n_blocks = 1;  // null block included
+    uint32_t block_size = 1;
+    uint32_t n_groups = 1;
+    bool prefix_cache = true;
+  };
+  explicit BlockManager(const Options& options);
+
+  [[nodiscard]] uint32_t block_size() const { return options_.block_size; }
+  [[nodiscard]] uint32_t n_groups() const { return options_.n_groups; }
+  [[nodiscard]] uint32_t n_blocks() const { return options_.n_blocks; }
+  [[nodiscard]] uint32_t n_usable() const { return options_.n_blocks - 1; }
+  // That can be had now: free ones and idle ones of the prefix cache.
+  [[nodiscard]] uint32_t n_available() const { return pool_.n_free() + cache_.n_idle(); }
+  // Held by sequences.
+  [[nodiscard]] uint32_t n_used() const { return n_usable() - n_available(); }
+  [[nodiscard]] uint32_t blocks_for(uint64_t n_tokens) const {
+    return static_cast<uint32_t>((n_tokens + options_.block_size - 1) / options_.block_size);
+  }
+  // Content kept that nobody uses.
+  [[nodiscard]] uint32_t n_cached() const { return cache_.n_idle(); }
+  // Blocks of the table that the sequence may write to or fill up without a copy.
+  [[nodiscard]] uint32_t n_held(const BlockTable& table, uint32_t n_computed) const;
+
+  // Leading tokens in the prefix cache; never all of them, since the last one must be computed.
+  [[nodiscard]] uint32_t find_prefix(std::span<const int32_t> tokens, std::string_view salt) const;
+  // The same, and an empty table becomes a user of their blocks.
+  uint32_t take_prefix(BlockTable& table, std::span<const int32_t> tokens, std::string_view salt);
+  [[nodiscard]] uint64_t prefix_version() const { return cache_.version(); }
+
+  // Makes positions [n_computed, n_tokens) writable: adds blocks, and replaces the shared block
+  // that n_computed lies in by a copy, whose block_ops are appended. Changes nothing and answers
+  // false when there are not enough blocks.
+  bool reserve(BlockTable& table, uint32_t n_computed, uint32_t n_tokens,
+               std::vector<bp_block_op>& block_ops);
+  // A table that shares the blocks of the first n_tokens tokens.
+  BlockTable fork(const BlockTable& table, uint32_t n_tokens);
+  // Makes the full blocks of the first n_computed tokens findable. `tokens` holds at least those.
+  void register_full(BlockTable& table, std::span<const int32_t> tokens, uint32_t n_computed,
+                     std::string_view salt);
+
+  // Empties the table; registered blocks stay findable while nobody needs their room.
+  void release(BlockTable& table);
+  // Empties the table; its blocks are not found again, since their content is in doubt.
+  void discard(BlockTable& table);
+
+  // Every block is free, idle or counted by the tables that use it; `tables` must be all of them.
+  [[nodiscard]] bool consistent(std::span<const BlockTable* const> tables) const;
+
+ private:
+  [[nodiscard]] bool allocate(uint32_t n, BlockId after, std::vector<BlockId>& out);
+  void use(BlockId block);
+  void drop(BlockId block);
+
+  template <class Visit>
+  uint32_t walk_prefix(std::span<const int32_t> tokens, std::string_view salt, Visit&& visit) const;
+
+  Options options_;
+  BlockPool pool_;
+  PrefixCache cache_;
+};
+
+}  // namespace bp::kv
