@@ -1,0 +1,60 @@
+#pragma once
+// The chat template of a model: messages of a conversation to prompt text.
+
+#include <ctime>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/status.hpp"
+#include "core/text/jinja/template.hpp"
+
+namespace bp::text {
+
+// Variable name ("bos_token", "eos_token", ...) to the token's text. Tokens that a model lacks
+// stay absent.
+using SpecialTokens = std::map<std::string, std::string>;
+
+// Some models carry several templates: "default", "tool_use", ...
+struct NamedTemplate {
+  std::string name;
+  std::string source;
+};
+
+// Immutable; render may be called from any thread, concurrently.
+class ChatTemplate {
+ public:
+  static Result<ChatTemplate> create(std::string source, SpecialTokens tokens);
+  // With tools "tool_use" is rendered where it exists, else "default", which must exist unless
+  // there is only one template.
+  static Result<ChatTemplate> create(const std::vector<NamedTemplate>& templates,
+                                     SpecialTokens tokens);
+
+  // `request` is an object whose members become variables: messages, tools (absent: none),
+  // add_generation_prompt (absent: false) and whatever else the template reads. Special tokens
+  // may be overridden by it. `now` is what strftime_now shows.
+  // Errors are those of jinja::Template::render: INVALID_ARGUMENT with the template's own message
+  // where it refuses the conversation, UNSUPPORTED where it fails on it, OUT_OF_MEMORY at limits.
+  // All are the request's fault and will repeat.
+  Result<std::string> render(const nlohmann::ordered_json& request, const std::tm& now) const;
+
+ private:
+  ChatTemplate(std::map<std::string, jinja::Template> templates, SpecialTokens tokens)
+      : templates_(std::move(templates)), tokens_(std::move(tokens)) {}
+  const jinja::Template& choose(const nlohmann::ordered_json& variables) const;
+
+  std::map<std::string, jinja::Template> templates_;  // by name, never empty
+  SpecialTokens tokens_;
+};
+
+// The present local time.
+std::tm local_clock();
+// "2026-01-15T12:00:00", or a date alone.
+Result<std::tm> parse_clock(std::string_view iso_time);
+// Takes the member "now" out of a request, for callers that let it fix the clock; without one the
+// present local time.
+Result<std::tm> take_clock(nlohmann::ordered_json& request);
+
+}  // namespace bp::text
