@@ -104,6 +104,13 @@ Status check_length(std::string_view key, size_t length, size_t n_tokens) {
       fmt::format("{} has {} elements, but tokenizer.ggml.tokens has {}", key, length, n_tokens));
 }
 
+Status check_tokens(const Vocabulary& v) {
+  if (v.tokens.empty()) return invalid_argument("tokenizer.ggml.tokens is empty");
+  if (v.tokens.size() <= std::numeric_limits<int32_t>::max()) return {};
+  return invalid_argument(fmt::format(
+      "tokenizer.ggml.tokens has {} elements, at most 2^31-1 have an id", v.tokens.size()));
+}
+
 Status check_byte_tokens(const Vocabulary& v) {
   for (size_t i = 0; i < v.types.size(); ++i) {
     if (v.types[i] == TokenType::kByte && !parse_byte_token(v.tokens[i])) {
@@ -156,11 +163,7 @@ std::optional<uint8_t> parse_byte_token(std::string_view text) {
 }
 
 Status check_vocabulary(const Vocabulary& v) {
-  if (v.tokens.empty()) return invalid_argument("tokenizer.ggml.tokens is empty");
-  if (v.tokens.size() > std::numeric_limits<int32_t>::max()) {
-    return invalid_argument(fmt::format(
-        "tokenizer.ggml.tokens has {} elements, at most 2^31-1 have an id", v.tokens.size()));
-  }
+  BP_TRY(check_tokens(v));
   BP_TRY(check_length("tokenizer.ggml.scores", v.scores.size(), v.tokens.size()));
   BP_TRY(check_length("tokenizer.ggml.token_type", v.types.size(), v.tokens.size()));
   const auto nan = std::ranges::find_if(v.scores, [](float s) { return std::isnan(s); });
@@ -177,6 +180,7 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   BP_ASSIGN(v.model, metadata.get<std::string_view>("tokenizer.ggml.model"));
   BP_ASSIGN(v.pre, metadata.get_or<std::string_view>("tokenizer.ggml.pre", ""));
   BP_TRY(read_strings(metadata, "tokenizer.ggml.tokens", v.tokens));
+  BP_TRY(check_tokens(v));
   BP_TRY(read_types(metadata, v.types));
   BP_TRY(read_scores(metadata, v.scores));
   if (metadata.contains("tokenizer.ggml.merges")) {

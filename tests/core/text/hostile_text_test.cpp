@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/core/text/small_vocabulary.hpp"
+
+namespace bp::text {
+namespace {
+
+using testing::byte_vocabulary;
+using testing::make_tokenizer;
+using testing::sentencepiece_vocabulary;
+
+std::string repeat(std::string_view unit, size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += unit;
+  return text;
+}
+
+std::vector<std::string> hostile_texts() {
+  const size_t n = 300'000;
+  std::vector<std::string> texts;
+  for (const std::string_view unit :
+       {"a", " ", "\n", "\r\n", " \n", "\t ", "7", "'", "<", "<|im_en", "\xCC\x81", "\xE4\xB8\xAD",
+        "\xFF", "\xF0\x9F", "ab", "aab ", "!?", "a\xCC\x81"}) {
+    texts.push_back(repeat(unit, n));
+  }
+  texts.push_back(std::string(n, '\0'));
+  return texts;
+}
+
+// A quadratic step over these texts takes minutes; the bound leaves room for sanitizers.
+void expect_fast(const Tokenizer& tokenizer) {
+  for (const std::string& text : hostile_texts()) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto ids = tokenizer.encode(text);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(elapsed.count(), 10) << text.substr(0, 8);
+    EXPECT_FALSE(ids.empty());
+  }
+}
+
+TEST(HostileText, ByteBpe) {
+  const std::vector<std::string> merges = {"a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "' '", "7 7"};
+  for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "smollm", "deepseek-coder"}) {
+    expect_fast(*make_tokenizer(byte_vocabulary(merges, pre)));
+  }
+}
+
+TEST(HostileText, SentencePiece) {
+  const std::vector<std::string> pieces = {"aaaa", "aa", "▁▁", "▁▁▁▁", "a", "▁", "a▁", "ab"};
+  expect_fast(*make_tokenizer(sentencepiece_vocabulary(pieces)));
+}
+
+TEST(HostileText, WordPiece) {
+  Vocabulary v;
+  v.model = "bert";
+  testing::add_token(v, "[UNK]", TokenType::kUnknown);
+  testing::add_token(v, "[CLS]", TokenType::kControl);
+  testing::add_token(v, "▁a");
+  testing::add_token(v, "a");
+  v.unk = 0;
+  v.bos = 1;
+  v.add_bos = true;
+  expect_fast(*make_tokenizer(v));
+}
+
+}  // namespace
+}  // namespace bp::text

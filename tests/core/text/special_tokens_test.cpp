@@ -1,0 +1,55 @@
+#include "core/text/special_tokens.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/core/text/small_vocabulary.hpp"
+
+namespace bp::text {
+namespace {
+
+using testing::add_token;
+using ::testing::HasSubstr;
+
+SpecialTokens make_special() {
+  Vocabulary v;
+  add_token(v, "plain");
+  add_token(v, "<a>", TokenType::kControl);
+  add_token(v, "<a>b", TokenType::kControl);
+  add_token(v, "\n\n", TokenType::kUserDefined);
+  add_token(v, "\n\n\n\n", TokenType::kUserDefined);
+  add_token(v, "", TokenType::kUserDefined);
+  auto special = SpecialTokens::create(v);
+  EXPECT_TRUE(special.ok()) << special.status().message();
+  return std::move(special).value();
+}
+
+TEST(SpecialTokens, LeftmostThenLongest) {
+  const SpecialTokens special = make_special();
+  const auto expect = [&](std::string_view text, bool control, size_t begin, size_t size,
+                          int32_t id) {
+    const auto match = special.find(text, control);
+    EXPECT_EQ(match.begin, begin) << text;
+    EXPECT_EQ(match.size, size) << text;
+    EXPECT_EQ(match.id, id) << text;
+  };
+  expect("x<a>b", true, 1, 4, 2);
+  expect("x<a>c<a>b", true, 1, 3, 1);
+  expect("<<a>", true, 1, 3, 1);
+  expect("\n\n\n", true, 0, 2, 3);
+  expect("\n\n\n\n\n", true, 0, 4, 4);
+  expect("<a>\n\n", false, 3, 2, 3);
+  expect("plain <a", true, 8, 0, kNoToken);
+  expect("", true, 0, 0, kNoToken);
+}
+
+TEST(SpecialTokens, TextLengthIsBounded) {
+  Vocabulary v;
+  add_token(v, std::string(SpecialTokens::kMaxTextBytes, 'x'), TokenType::kControl);
+  EXPECT_TRUE(SpecialTokens::create(v).ok());
+  add_token(v, std::string(SpecialTokens::kMaxTextBytes + 1, 'x'), TokenType::kControl);
+  EXPECT_THAT(SpecialTokens::create(v).status().message(),
+              HasSubstr("tokenizer.ggml.tokens[1] is a special token of 513 bytes"));
+}
+
+}  // namespace
+}  // namespace bp::text

@@ -1,0 +1,130 @@
+#include "core/text/vocabulary.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/support/metadata_builder.hpp"
+
+namespace bp::text {
+namespace {
+
+using bp::testing::MetadataBuilder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+MetadataBuilder gpt2_metadata() {
+  MetadataBuilder b;
+  b.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "qwen2");
+  b.strings("tokenizer.ggml.tokens", {"a", "b", "ab", "<|im_end|>", "<|endoftext|>"});
+  b.i64s("tokenizer.ggml.token_type", {1, 1, 1, 3, 3});
+  b.strings("tokenizer.ggml.merges", {"a b"});
+  b.u64("tokenizer.ggml.eos_token_id", 4).string("tokenizer.chat_template", "{{ x }}");
+  return b;
+}
+
+std::string error_of(const MetadataBuilder& b) {
+  const auto v = read_vocabulary(b.entries());
+  EXPECT_FALSE(v.ok());
+  return v.ok() ? "" : v.status().message();
+}
+
+TEST(Vocabulary, ReadsWhatTheFileSays) {
+  const auto v = read_vocabulary(gpt2_metadata().entries());
+  ASSERT_TRUE(v.ok()) << v.status().message();
+  EXPECT_EQ(v->model, "gpt2");
+  EXPECT_EQ(v->pre, "qwen2");
+  EXPECT_EQ(v->n_tokens(), 5);
+  EXPECT_EQ(v->eos, 4);
+  EXPECT_EQ(v->bos, kNoToken);
+  EXPECT_FALSE(v->add_bos);
+  EXPECT_FALSE(v->add_space_prefix);
+  EXPECT_EQ(v->chat_template, "{{ x }}");
+  EXPECT_THAT(v->merges, ElementsAre("a b"));
+}
+
+TEST(Vocabulary, DefaultsDependOnTheModel) {
+  MetadataBuilder b;
+  b.string("tokenizer.ggml.model", "llama");
+  b.strings("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>"});
+  b.f64s("tokenizer.ggml.scores", {0, 0, 0});
+  auto v = read_vocabulary(b.entries());
+  ASSERT_TRUE(v.ok()) << v.status().message();
+  EXPECT_TRUE(v->add_bos);
+  EXPECT_TRUE(v->add_space_prefix);
+  EXPECT_EQ(v->bos, 1);
+  EXPECT_EQ(v->eos, 2);
+
+  b = gpt2_metadata();
+  b.string("tokenizer.ggml.pre", "llama-bpe").u64("tokenizer.ggml.bos_token_id", 3);
+  EXPECT_TRUE(read_vocabulary(b.entries())->add_bos);
+
+  b.string("tokenizer.ggml.model", "bert").u64("tokenizer.ggml.cls_token_id", 3);
+  b.u64("tokenizer.ggml.seperator_token_id", 4).remove("tokenizer.ggml.bos_token_id");
+  v = read_vocabulary(b.entries());
+  ASSERT_TRUE(v.ok()) << v.status().message();
+  EXPECT_TRUE(v->add_bos && v->add_sep);
+  EXPECT_EQ(v->bos, 3);
+}
+
+TEST(Vocabulary, EndOfGenerationByIdAndByText) {
+  auto v = read_vocabulary(gpt2_metadata().entries());
+  EXPECT_THAT(v->end_of_generation, ElementsAre(3, 4));
+  EXPECT_TRUE(v->is_end_of_generation(3));
+  EXPECT_FALSE(v->is_end_of_generation(2));
+
+  Vocabulary channels;
+  channels.tokens = {"<|end|>", "<|return|>", "<|call|>", "x"};
+  find_end_of_generation(channels);
+  EXPECT_THAT(channels.end_of_generation, ElementsAre(1, 2));
+  EXPECT_EQ(channels.type(1), TokenType::kControl);
+  EXPECT_EQ(channels.type(3), TokenType::kNormal);
+}
+
+TEST(Vocabulary, ArraysHaveOneLength) {
+  EXPECT_EQ(error_of(gpt2_metadata().i64s("tokenizer.ggml.token_type", {1, 1})),
+            "tokenizer.ggml.token_type has 2 elements, but tokenizer.ggml.tokens has 5");
+  EXPECT_EQ(error_of(gpt2_metadata().f64s("tokenizer.ggml.scores", {1, 2, 3, 4, 5, 6})),
+            "tokenizer.ggml.scores has 6 elements, but tokenizer.ggml.tokens has 5");
+}
+
+TEST(Vocabulary, SpecialIdsLieInside) {
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                          "tokenizer.ggml.eot_token_id", "tokenizer.ggml.unknown_token_id",
+                          "tokenizer.ggml.seperator_token_id", "tokenizer.ggml.padding_token_id"}) {
+    EXPECT_EQ(error_of(gpt2_metadata().u64(key, 5)),
+              std::string(key) + " is 5, but the vocabulary has 5 tokens");
+    EXPECT_THAT(error_of(gpt2_metadata().i64(key, -1)), HasSubstr(key));
+    EXPECT_THAT(error_of(gpt2_metadata().u64(key, ~uint64_t{0})), HasSubstr(key));
+  }
+}
+
+TEST(Vocabulary, WrongTypesAndMissingKeys) {
+  EXPECT_THAT(error_of(gpt2_metadata().remove("tokenizer.ggml.model")),
+              HasSubstr("\"tokenizer.ggml.model\" is missing"));
+  EXPECT_THAT(error_of(gpt2_metadata().remove("tokenizer.ggml.tokens")),
+              HasSubstr("\"tokenizer.ggml.tokens\" is missing"));
+  EXPECT_THAT(error_of(gpt2_metadata().remove("tokenizer.ggml.merges")),
+              HasSubstr("tokenizer.ggml.merges is missing"));
+  EXPECT_THAT(error_of(gpt2_metadata().u64s("tokenizer.ggml.tokens", {1})),
+              HasSubstr("expected array of string, found u64"));
+  EXPECT_THAT(error_of(gpt2_metadata().strings("tokenizer.ggml.tokens", {})), HasSubstr("empty"));
+  EXPECT_THAT(error_of(gpt2_metadata().i64s("tokenizer.ggml.token_type", {1, 1, 7, 1, 1})),
+              HasSubstr("tokenizer.ggml.token_type[2] is 7"));
+  EXPECT_THAT(error_of(gpt2_metadata().boolean("tokenizer.ggml.add_bos_token", true)),
+              HasSubstr("tokenizer.ggml.bos_token_id is missing"));
+}
+
+TEST(Vocabulary, ByteTokensAreParsedByHand) {
+  EXPECT_EQ(parse_byte_token("<0x0A>"), 10);
+  EXPECT_EQ(parse_byte_token("<0xfF>"), 255);
+  for (const char* text : {"", "<0x>", "<0x1>", "<0x123>", "<0x-1>", "<0x+1>", "<0x 1>", "<0xG0>",
+                           "<0x00", "0x00>", "<0X00>"}) {
+    EXPECT_EQ(parse_byte_token(text), std::nullopt) << text;
+  }
+  MetadataBuilder b = gpt2_metadata();
+  b.strings("tokenizer.ggml.tokens", {"a", "<0x-1>", "b", "c", "d"});
+  b.i64s("tokenizer.ggml.token_type", {1, 6, 1, 1, 1});
+  EXPECT_THAT(error_of(b), HasSubstr("tokenizer.ggml.tokens[1] is a byte token"));
+}
+
+}  // namespace
+}  // namespace bp::text
