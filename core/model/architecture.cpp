@@ -1,0 +1,293 @@
+#include "core/model/architecture.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/base/nearest.hpp"
+
+namespace bp::model {
+
+namespace {
+
+namespace fs = std::filesystem;
+using base::Yaml;
+
+constexpr int64_t kSchema = 1;
+
+const std::set<std::string> kRopeFields = {"n_dims",
+                                           "base",
+                                           "scaling",
+                                           "factor",
+                                           "original_context",
+                                           "beta_fast",
+                                           "beta_slow",
+                                           "extrapolation",
+                                           "truncate",
+                                           "attention_factor",
+                                           "attention_multiplier",
+                                           "mscale",
+                                           "mscale_all_dim",
+                                           "low_freq_factor",
+                                           "high_freq_factor"};
+
+// One string or a list of them.
+Result<std::vector<std::string>> one_or_more(const Yaml& node) {
+  if (node.is_list()) return node.as_strings();
+  BP_ASSIGN(std::string text, node.as_string());
+  return std::vector<std::string>{std::move(text)};
+}
+
+Result<std::string> text_or(const Yaml& node, const std::string& key, const std::string& fallback) {
+  const auto member = node.find(key);
+  return member ? member->as_string() : Result<std::string>(fallback);
+}
+
+bool is_dialect(const std::string& key) {
+  return key == "gguf" || key == "huggingface";
+}
+
+// Members of `node` that are named like a dialect.
+Result<DialectNames> dialect_names(const Yaml& node) {
+  DialectNames names;
+  BP_ASSIGN(const auto members, node.members());
+  for (const auto& [key, value] : members) {
+    if (!is_dialect(key) || value.is_null()) continue;
+    BP_ASSIGN(names[key], one_or_more(value));
+  }
+  return names;
+}
+
+Result<PlacedExpression> required_expression(const Yaml& node, const std::string& key) {
+  BP_ASSIGN(auto found, PlacedExpression::find(node, key));
+  if (!found) return node.error("needs the key " + key);
+  return *std::move(found);
+}
+
+Result<std::vector<PlacedExpression>> expressions(const Yaml& node, const std::string& key) {
+  std::vector<PlacedExpression> out;
+  const auto list = node.find(key);
+  if (!list) return out;
+  BP_ASSIGN(const auto items, list->items());
+  for (const Yaml& item : items) {
+    BP_ASSIGN(PlacedExpression expression, PlacedExpression::parse(item));
+    out.push_back(std::move(expression));
+  }
+  return out;
+}
+
+Result<ParameterType> parameter_type(const Yaml& node) {
+  BP_ASSIGN(const std::string text, text_or(node, "type", "int"));
+  if (text == "int") return ParameterType::kInt;
+  if (text == "float") return ParameterType::kFloat;
+  if (text == "bool") return ParameterType::kBool;
+  if (text == "string") return ParameterType::kString;
+  return node.find("type")->error("must be int, float, bool or string, not '" + text + "'");
+}
+
+Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node) {
+  BP_TRY(node.expect_keys(
+      {"type", "per_layer", "gguf", "huggingface", "default", "min", "max", "values"}));
+  ParameterSpec spec{node, name, {}, false, {}, {}, {}, {}, {}};
+  BP_ASSIGN(spec.type, parameter_type(node));
+  if (const auto flag = node.find("per_layer")) {
+    BP_ASSIGN(spec.per_layer, flag->as_bool());
+  }
+  BP_ASSIGN(spec.keys, dialect_names(node));
+  BP_ASSIGN(spec.fallback, PlacedExpression::find(node, "default"));
+  BP_ASSIGN(spec.min, PlacedExpression::find(node, "min"));
+  BP_ASSIGN(spec.max, PlacedExpression::find(node, "max"));
+  if (const auto values = node.find("values")) {
+    BP_ASSIGN(const auto members, values->members());
+    for (const auto& [from, to] : members) {
+      BP_ASSIGN(spec.values[from], to.as_string());
+    }
+  }
+  return spec;
+}
+
+bool has_layer_index(const DialectNames& names) {
+  return std::any_of(names.begin(), names.end(), [](const auto& dialect) {
+    return std::any_of(dialect.second.begin(), dialect.second.end(), [](const std::string& name) {
+      return name.find("{i}") != std::string::npos;
+    });
+  });
+}
+
+// "n_ff, dim": expressions separated by commas outside of parentheses.
+Result<std::vector<PlacedExpression>> parse_shape(const Yaml& node) {
+  BP_ASSIGN(const std::string text, node.as_string());
+  std::vector<PlacedExpression> shape;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t at = 0; at <= text.size(); ++at) {
+    const char c = at < text.size() ? text[at] : ',';
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    if (c != ',' || (depth > 0 && at < text.size())) continue;
+    auto dim = Expression::parse(text.substr(begin, at - begin));
+    if (!dim.ok()) return node.error(dim.status().message());
+    shape.push_back({node, *std::move(dim)});
+    begin = at + 1;
+  }
+  return shape;
+}
+
+Result<WeightSpec> parse_weight(const std::string& name, const Yaml& node) {
+  BP_TRY(node.expect_keys({"gguf", "huggingface", "shape", "optional", "fallback"}));
+  WeightSpec spec{node, name, false, {}, {}, {}, {}};
+  BP_ASSIGN(spec.tensors, dialect_names(node));
+  spec.per_layer = has_layer_index(spec.tensors);
+  const auto shape = node.find("shape");
+  if (!shape) return node.error("needs the key shape");
+  BP_ASSIGN(spec.shape, parse_shape(*shape));
+  BP_ASSIGN(spec.optional, PlacedExpression::find(node, "optional"));
+  BP_ASSIGN(spec.fallback, text_or(node, "fallback", ""));
+  return spec;
+}
+
+Result<RopeSpec> parse_rope(const std::string& name, const Yaml& node) {
+  RopeSpec spec{node, name, {}, {}, {}};
+  BP_ASSIGN(const auto members, node.members());
+  for (const auto& [key, value] : members) {
+    if (key == "magnitude") {
+      BP_ASSIGN(spec.magnitude, value.as_string());
+    } else if (key == "divisors") {
+      BP_ASSIGN(spec.divisors, value.as_string());
+    } else if (kRopeFields.count(key) != 0) {
+      BP_ASSIGN(PlacedExpression expression, PlacedExpression::parse(value));
+      spec.fields.emplace(key, std::move(expression));
+    } else {
+      return value.error("unknown key" +
+                         base::nearest_hint(key, {kRopeFields.begin(), kRopeFields.end()}));
+    }
+  }
+  for (const char* key : {"n_dims", "base"}) {
+    if (spec.fields.count(key) == 0) return node.error(std::string("needs the key ") + key);
+  }
+  return spec;
+}
+
+Result<KvSlotSpec> parse_kv_slot(const std::string& name, const Yaml& node) {
+  BP_TRY(node.expect_keys({"n_kv_heads", "k_head_dim", "v_head_dim", "window"}));
+  BP_ASSIGN(PlacedExpression heads, required_expression(node, "n_kv_heads"));
+  BP_ASSIGN(PlacedExpression k, required_expression(node, "k_head_dim"));
+  BP_ASSIGN(PlacedExpression v, required_expression(node, "v_head_dim"));
+  BP_ASSIGN(auto window, PlacedExpression::find(node, "window"));
+  return KvSlotSpec{node, name, std::move(heads), std::move(k), std::move(v), std::move(window)};
+}
+
+// Each member of the map `key` of `node` by `parse`; names are unique across calls for one list.
+template <class Spec, class Parse>
+Status parse_named(const Yaml& node, const std::string& key, Parse parse, std::vector<Spec>& out) {
+  const auto map = node.find(key);
+  if (!map) return {};
+  BP_ASSIGN(const auto members, map->members());
+  for (const auto& [name, value] : members) {
+    const auto same = [&](const Spec& spec) { return spec.name == name; };
+    const auto earlier = std::find_if(out.begin(), out.end(), same);
+    if (earlier != out.end()) {
+      return value.error(
+          fmt::format("'{}' is declared already at {}", name, earlier->place.place()));
+    }
+    BP_ASSIGN(Spec spec, parse(name, value));
+    out.push_back(std::move(spec));
+  }
+  return {};
+}
+
+Status parse_declarations(const Yaml& root, Architecture& out) {
+  BP_TRY(parse_named(root, "hyperparameters", parse_parameter, out.parameters));
+  BP_TRY(parse_named(root, "weights", parse_weight, out.weights));
+  return parse_named(root, "rope", parse_rope, out.ropes);
+}
+
+Status parse_includes(const Yaml& root, Architecture& out) {
+  const auto includes = root.find("include");
+  if (!includes) return {};
+  BP_ASSIGN(const auto files, includes->items());
+  for (const Yaml& file : files) {
+    BP_ASSIGN(const std::string name, file.as_string());
+    auto included = Yaml::load_file((fs::path(out.path).parent_path() / name).string());
+    if (!included.ok()) return file.error(included.status().message());
+    BP_TRY(included->expect_keys({"hyperparameters", "weights", "rope"}));
+    BP_TRY(parse_declarations(*included, out));
+  }
+  return {};
+}
+
+Result<LayerSpec> parse_layer(const Yaml& node) {
+  BP_TRY(node.expect_keys({"carries", "checks", "kv_slots", "ops"}));
+  LayerSpec layer;
+  if (const auto carries = node.find("carries")) {
+    BP_ASSIGN(layer.carries, carries->as_strings());
+  }
+  BP_ASSIGN(layer.checks, expressions(node, "checks"));
+  BP_TRY(parse_named(node, "kv_slots", parse_kv_slot, layer.kv_slots));
+  const auto ops = node.find("ops");
+  if (!ops) return node.error("needs the key ops");
+  BP_ASSIGN(layer.ops, parse_op_entries(*ops));
+  return layer;
+}
+
+Status parse_program(const Yaml& root, Architecture& out) {
+  for (const char* key : {"inputs", "prologue", "layer", "epilogue", "outputs"}) {
+    if (!root.find(key)) return root.error(std::string("needs the key ") + key);
+  }
+  const Yaml inputs = *root.find("inputs");
+  BP_ASSIGN(const auto names, inputs.as_strings());
+  if (names.size() != 1) return inputs.error("must name one variable, for the token ids");
+  out.ids = names[0];
+  BP_ASSIGN(out.prologue, parse_op_entries(*root.find("prologue")));
+  BP_ASSIGN(out.layer, parse_layer(*root.find("layer")));
+  BP_ASSIGN(out.epilogue, parse_op_entries(*root.find("epilogue")));
+  BP_ASSIGN(out.outputs, root.find("outputs")->as_strings());
+  return {};
+}
+
+Status check_schema(const Yaml& root) {
+  const auto schema = root.find("schema");
+  if (!schema) return root.error("needs the key schema");
+  BP_ASSIGN(const int64_t version, schema->as_int(1, INT32_MAX));
+  if (version == kSchema) return {};
+  return schema->error(fmt::format("{} is newer than this program knows ({})", version, kSchema));
+}
+
+Result<Architecture> parse_architecture(const Yaml& root, const std::string& path) {
+  BP_TRY(
+      root.expect_keys({"schema", "names", "include", "hyperparameters", "checks", "weights",
+                        "rope", "inputs", "prologue", "layer", "epilogue", "outputs", "ignore"}));
+  BP_TRY(check_schema(root));
+  Architecture out;
+  out.path = path;
+  out.id = fs::path(path).stem().string();
+  const auto names = root.find("names");
+  if (!names) return root.error("needs the key names");
+  BP_TRY(names->expect_keys({"gguf", "huggingface"}));
+  BP_ASSIGN(out.names, dialect_names(*names));
+  BP_TRY(parse_includes(root, out));
+  BP_TRY(parse_declarations(root, out));
+  BP_ASSIGN(out.checks, expressions(root, "checks"));
+  if (const auto ignore = root.find("ignore")) {
+    BP_TRY(ignore->expect_keys({"gguf", "huggingface"}));
+    BP_ASSIGN(out.ignored, dialect_names(*ignore));
+  }
+  BP_TRY(parse_program(root, out));
+  return out;
+}
+
+}  // namespace
+
+Result<Architecture> Architecture::load_file(const std::string& path) {
+  BP_ASSIGN(const Yaml root, Yaml::load_file(path));
+  return parse_architecture(root, path);
+}
+
+Result<Architecture> Architecture::load_text(const std::string& text, const std::string& path) {
+  BP_ASSIGN(const Yaml root, Yaml::load_text(text, path));
+  return parse_architecture(root, path);
+}
+
+}  // namespace bp::model

@@ -1,0 +1,99 @@
+#pragma once
+// configs/architectures/NAME.yaml: what a model of an architecture must contain, and its program.
+// Parsed here; read against a model file by parameters.hpp, tensors.hpp and lowering.hpp.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model/op_entry.hpp"
+
+namespace bp::model {
+
+class ModelFile;
+
+// By dialect ("gguf", "huggingface"): alternatives in order of preference.
+using DialectNames = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+enum class ParameterType { kInt, kFloat, kBool, kString };
+
+// A hyper-parameter. "{arch}" in a key stands for the file's name of the architecture.
+struct ParameterSpec {
+  base::Yaml place;
+  std::string name;
+  ParameterType type = ParameterType::kInt;
+  bool per_layer = false;  // a list of n_layers; a scalar in the file holds for all of them
+  DialectNames keys;
+  std::optional<PlacedExpression> fallback;  // `default:`
+  std::optional<PlacedExpression> min, max;  // inclusive; without min a number must be positive
+  std::map<std::string, std::string>
+      values;  // of strings: as in the file to as meant; or empty: all
+};
+
+// A tensor. "{i}" in a name stands for the layer, and makes one weight for each.
+struct WeightSpec {
+  base::Yaml place;
+  std::string name;
+  bool per_layer = false;
+  DialectNames tensors;
+  std::vector<PlacedExpression> shape;
+  std::optional<PlacedExpression> optional;
+  std::string fallback;  // the weight that stands in for an absent one, or empty
+};
+
+// A rotary frequency table, made by the core, which ops use as a weight.
+struct RopeSpec {
+  base::Yaml place;
+  std::string name;
+  std::string magnitude;                           // the name that its magnitude gets
+  std::string divisors;                            // a weight, or empty
+  std::map<std::string, PlacedExpression> fields;  // of RopeParameters
+};
+
+struct KvSlotSpec {
+  base::Yaml place;
+  std::string name;
+  PlacedExpression n_kv_heads, k_head_dim, v_head_dim;
+  std::optional<PlacedExpression> window;
+};
+
+struct LayerSpec {
+  std::vector<std::string> carries;  // variables that one layer hands to the next
+  std::vector<PlacedExpression> checks;
+  std::vector<KvSlotSpec> kv_slots;
+  std::vector<OpEntry> ops;
+};
+
+struct Architecture {
+  std::string id;    // the file's name without .yaml
+  std::string path;  // of the file
+  DialectNames names;
+  std::vector<ParameterSpec> parameters;  // each default uses earlier ones only
+  std::vector<PlacedExpression> checks;
+  std::vector<WeightSpec> weights;
+  std::vector<RopeSpec> ropes;
+  std::vector<OpEntry> prologue, epilogue;
+  std::string ids;  // the variable that holds the token ids
+  LayerSpec layer;
+  std::vector<std::string> outputs;  // variables
+  DialectNames ignored;              // tensors that may be there unused, `*` for any text
+
+  static Result<Architecture> load_file(const std::string& path);
+  // Included files are looked for beside `path`.
+  static Result<Architecture> load_text(const std::string& text, const std::string& path);
+};
+
+// An architecture as one model file asks for it.
+struct ArchitectureChoice {
+  Architecture architecture;
+  std::string name;  // as in the file, for "{arch}"
+};
+
+// The one in `folders` (in order of precedence) whose names hold the model's. An unknown name's
+// error gives the nearest known one.
+Result<ArchitectureChoice> find_architecture(const ModelFile& file,
+                                             const std::vector<std::string>& folders);
+
+}  // namespace bp::model

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/base/nearest.hpp"
+#include "core/model/architecture.hpp"
+#include "core/model/model_file.hpp"
+
+namespace bp::model {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Metadata keys that name a model's architecture.
+const std::map<std::string, std::vector<std::string>, std::less<>> kNameKeys = {
+    {"gguf", {"general.architecture"}},
+    {"huggingface", {"config.architectures", "config.model_type"}}};
+
+Result<std::vector<std::string>> names_in(const ModelFile& file) {
+  const auto keys = kNameKeys.find(file.dialect());
+  if (keys == kNameKeys.end()) {
+    return unsupported(fmt::format("{}: dialect '{}' is unknown (known: gguf, huggingface)",
+                                   file.path(), file.dialect()));
+  }
+  std::vector<std::string> names;
+  for (const std::string& key : keys->second) {
+    const bp_metadata* entry = file.find_metadata(key);
+    if (entry == nullptr) continue;
+    if (entry->type != BP_META_STRING) {
+      return invalid_argument(fmt::format("{}: {} must be a string", file.path(), key));
+    }
+    const auto* strings = static_cast<const bp_str*>(entry->data);
+    for (uint64_t i = 0; i < std::min<uint64_t>(entry->n, 8); ++i) {
+      names.emplace_back(metadata_detail::view(strings[i]));
+    }
+  }
+  if (!names.empty()) return names;
+  return invalid_argument(fmt::format("{}: names no architecture (tried: {})", file.path(),
+                                      fmt::join(keys->second, ", ")));
+}
+
+Result<std::vector<std::string>> yaml_files(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  if (error) return io_error(fmt::format("{}: {}", folder, error.message()));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Result<ArchitectureChoice> find_architecture(const ModelFile& file,
+                                             const std::vector<std::string>& folders) {
+  BP_ASSIGN(const auto wanted, names_in(file));
+  std::vector<std::string> known;
+  for (const std::string& folder : folders) {
+    BP_ASSIGN(const auto files, yaml_files(folder));
+    for (const std::string& path : files) {
+      BP_ASSIGN(Architecture architecture, Architecture::load_file(path));
+      const auto names = architecture.names.find(file.dialect());
+      if (names == architecture.names.end()) continue;
+      for (const std::string& name : wanted) {
+        if (std::find(names->second.begin(), names->second.end(), name) == names->second.end()) {
+          continue;
+        }
+        return ArchitectureChoice{std::move(architecture), name};
+      }
+      known.insert(known.end(), names->second.begin(), names->second.end());
+    }
+  }
+  return unsupported(fmt::format("{}: architecture '{}' is unknown{}", file.path(), wanted[0],
+                                 base::nearest_hint(wanted[0], known)));
+}
+
+}  // namespace bp::model

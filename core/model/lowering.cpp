@@ -1,0 +1,278 @@
+#include "core/model/lowering.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/base/nearest.hpp"
+#include "core/model/rope_table.hpp"
+#include "core/model/tensors.hpp"
+
+namespace bp::model {
+
+namespace {
+
+class Lowering {
+ public:
+  Lowering(ModelFile& file, const ArchitectureChoice& choice)
+      : file_(file),
+        choice_(choice),
+        architecture_(choice.architecture),
+        scope_(file, choice.architecture),
+        binder_(file, choice, scope_, parts_) {}
+
+  Result<Lowered> run() {
+    BP_TRY(read_parameters(file_, choice_, scope_));
+    const NamedValues parameters = scope_.values;
+    BP_TRY(require_parameters());
+    BP_TRY(binder_.bind(-1, bindings_.weights));
+    for (const RopeSpec& rope : architecture_.ropes) BP_TRY(add_rope(rope));
+    BP_TRY(add_prologue());
+    for (int64_t i = 0; i < n_layers_; ++i) BP_TRY(add_layer(i));
+    BP_TRY(add_ops(architecture_.epilogue, ""));
+    BP_TRY(add_outputs());
+    BP_TRY(check_all_read());
+    drop_unused_weights();
+    auto program = Program::create(std::move(parts_));
+    if (!program.ok()) return program.status().with_context(architecture_.path);
+    return Lowered{*std::move(program), parameters, binder_.unused()};
+  }
+
+ private:
+  Status require_parameters() {
+    for (const char* name : {"n_layers", "context_length", "n_vocab"}) {
+      const auto value = scope_.find(name);
+      if (value && value->as_int()) continue;
+      return invalid_argument(
+          fmt::format("{}: needs the integer hyper-parameter {}", architecture_.path, name));
+    }
+    n_layers_ = *scope_.find("n_layers")->as_int();
+    return {};
+  }
+
+  Result<std::vector<float>> read_floats(const RopeSpec& spec) const {
+    std::vector<float> values;
+    if (spec.divisors.empty()) return values;
+    const auto it = bindings_.weights.find(spec.divisors);
+    if (it == bindings_.weights.end()) {
+      return spec.place.error(fmt::format("weight '{}' is not declared", spec.divisors));
+    }
+    if (it->second == BP_NONE) return values;
+    const Weight& weight = parts_.weights[it->second];
+    const bp_weight_part& part = weight.parts[0];
+    if (part.dtype != BP_DTYPE_F32 || part.n_dims != 1) {
+      return invalid_argument(fmt::format("{}: tensor '{}' ({}) must be a row of f32", file_.path(),
+                                          weight.name, spec.place.place()));
+    }
+    values.resize(part.dims[0]);
+    std::memcpy(values.data(), part.data, values.size() * sizeof(float));
+    return values;
+  }
+
+  Result<RopeParameters> rope_parameters(const RopeSpec& spec) const {
+    RopeParameters p;
+    const std::map<std::string, double*> numbers = {
+        {"base", &p.base},
+        {"factor", &p.factor},
+        {"original_context", &p.original_context},
+        {"beta_fast", &p.beta_fast},
+        {"beta_slow", &p.beta_slow},
+        {"extrapolation", &p.extrapolation},
+        {"attention_multiplier", &p.attention_multiplier},
+        {"mscale", &p.mscale},
+        {"mscale_all_dim", &p.mscale_all_dim},
+        {"low_freq_factor", &p.low_freq_factor},
+        {"high_freq_factor", &p.high_freq_factor}};
+    for (const auto& [name, expression] : spec.fields) {
+      if (const auto number = numbers.find(name); number != numbers.end()) {
+        BP_ASSIGN(*number->second, expression.number(scope_));
+      } else if (name == "n_dims") {
+        BP_ASSIGN(p.n_dims, expression.integer(scope_));
+      } else if (name == "truncate") {
+        BP_ASSIGN(p.truncate, expression.condition(scope_));
+      } else {
+        BP_ASSIGN(const Value value, expression.evaluate(scope_));
+        if (name == "attention_factor" && (value.is_none() || value.as_number())) {
+          p.attention_factor = value.as_number();
+        } else if (name == "scaling" && value.as_string() != nullptr) {
+          p.scaling = *value.as_string();
+        } else {
+          return expression.place.error(fmt::format("{} has the wrong type", value.text()));
+        }
+      }
+    }
+    BP_ASSIGN(p.divisors, read_floats(spec));
+    return p;
+  }
+
+  Status add_rope(const RopeSpec& spec) {
+    BP_ASSIGN(const RopeParameters p, rope_parameters(spec));
+    auto table = make_rope_table(p);
+    if (!table.ok()) {
+      return table.status().with_context(
+          fmt::format("{}: rope {} ({})", file_.path(), spec.name, spec.place.place()));
+    }
+    const auto values = std::make_shared<const std::vector<float>>(std::move(table->inv_freq));
+    bp_weight_part part{};
+    part.dtype = BP_DTYPE_F32;
+    part.n_dims = 1;
+    part.file = BP_NONE;
+    part.dims[0] = values->size();
+    part.n_bytes = part.row_stride_bytes = values->size() * sizeof(float);
+    part.data = values->data();
+    bindings_.weights[spec.name] = parts_.add_weight({spec.name, {part}});
+    parts_.owned.push_back(values);
+    if (!spec.magnitude.empty()) scope_.values[spec.magnitude] = table->magnitude;
+    return {};
+  }
+
+  Status add_prologue() {
+    const uint32_t ids = parts_.add_value({BP_ROWS_TOKENS, 0, BP_DTYPE_I32, 0, 1});
+    parts_.inputs.push_back(ids);
+    bindings_.values[architecture_.ids] = ids;
+    return add_ops(architecture_.prologue, "");
+  }
+
+  Status add_ops(const std::vector<OpEntry>& entries, const std::string& prefix) {
+    for (const OpEntry& entry : entries) {
+      BP_ASSIGN(const uint32_t output, row_output(entry));
+      BP_TRY(run_entry(entry, scope_, prefix + entry.name, output, bindings_, parts_));
+    }
+    return {};
+  }
+
+  Result<uint32_t> row_output(const OpEntry& entry) const {
+    const auto& outputs = architecture_.outputs;
+    if (entry.row_output.empty()) return 0u;
+    const auto it = std::find(outputs.begin(), outputs.end(), entry.row_output);
+    if (it != outputs.end()) return static_cast<uint32_t>(it - outputs.begin());
+    return entry.place.error(fmt::format("'{}' is no output of the program{}", entry.row_output,
+                                         base::nearest_hint(entry.row_output, outputs)));
+  }
+
+  // A layer sees what it is handed, the model's weights and its own; the rest ends with it.
+  Status add_layer(int64_t i) {
+    const LayerSpec& layer = architecture_.layer;
+    const auto model_weights = bindings_.weights;
+    std::map<std::string, uint32_t> carried;
+    for (const std::string& name : layer.carries) {
+      const auto it = bindings_.values.find(name);
+      carried[name] = it == bindings_.values.end() ? BP_NONE : it->second;
+    }
+    bindings_.values = carried;
+    scope_.values["i"] = i;
+    BP_TRY(run_checks(layer.checks, file_, scope_));
+    BP_TRY(binder_.bind(i, bindings_.weights));
+    for (const KvSlotSpec& slot : layer.kv_slots) BP_TRY(add_kv_slot(slot));
+    BP_TRY(add_ops(layer.ops, fmt::format("layers.{}.", i)));
+    for (auto& [name, value] : carried) value = bindings_.values.at(name);
+    bindings_ = {carried, model_weights};
+    for (const KvSlotSpec& slot : layer.kv_slots) scope_.values.erase(slot.name);
+    scope_.values.erase("i");
+    return {};
+  }
+
+  static Result<uint32_t> small(const PlacedExpression& expression, const Scope& scope,
+                                int64_t min) {
+    BP_ASSIGN(const int64_t value, expression.integer(scope));
+    if (value >= min && value <= UINT32_MAX) return static_cast<uint32_t>(value);
+    return expression.place.error(fmt::format("{} is out of range", value));
+  }
+
+  Status add_kv_slot(const KvSlotSpec& spec) {
+    bp_kv_slot slot{};
+    BP_ASSIGN(slot.n_kv_heads, small(spec.n_kv_heads, scope_, 1));
+    BP_ASSIGN(slot.k_head_dim, small(spec.k_head_dim, scope_, 1));
+    BP_ASSIGN(slot.v_head_dim, small(spec.v_head_dim, scope_, 1));
+    uint32_t window = 0;
+    if (spec.window) {
+      BP_ASSIGN(window, small(*spec.window, scope_, 0));
+    }
+    slot.group = group_of(window);
+    scope_.values[spec.name] = static_cast<int64_t>(parts_.kv_slots.size());
+    parts_.kv_slots.push_back(slot);
+    return {};
+  }
+
+  // Slots that keep the same tokens share block tables.
+  uint32_t group_of(uint32_t window) {
+    auto& groups = parts_.kv_groups;
+    const auto same = [&](const bp_kv_group& group) { return group.window == window; };
+    const auto it = std::find_if(groups.begin(), groups.end(), same);
+    if (it != groups.end()) return static_cast<uint32_t>(it - groups.begin());
+    groups.push_back({window, 0});
+    return static_cast<uint32_t>(groups.size() - 1);
+  }
+
+  Status add_outputs() {
+    for (const std::string& name : architecture_.outputs) {
+      const auto it = bindings_.values.find(name);
+      if (it == bindings_.values.end() || it->second == BP_NONE) {
+        return invalid_argument(
+            fmt::format("{}: no op writes the output '{}'", architecture_.path, name));
+      }
+      const bp_value& value = parts_.values[it->second];
+      if (value.rows != BP_ROWS_OUTPUT || value.output != parts_.outputs.size()) {
+        return invalid_argument(
+            fmt::format("{}: the rows of output '{}' must come from a select_rows with output: {}",
+                        architecture_.path, name, name));
+      }
+      parts_.outputs.push_back(it->second);
+    }
+    return {};
+  }
+
+  Status check_all_read() const {
+    std::vector<bool> read(parts_.values.size());
+    for (const uint32_t value : parts_.outputs) read[value] = true;
+    for (const Op& op : parts_.ops) {
+      for (const uint32_t value : op.inputs) {
+        if (value != BP_NONE) read[value] = true;
+      }
+    }
+    for (const Op& op : parts_.ops) {
+      for (size_t k = 0; k < op.outputs.size(); ++k) {
+        if (op.outputs[k] == BP_NONE || read[op.outputs[k]]) continue;
+        return invalid_argument(fmt::format("{}: output {} of op {} ({}) is never read",
+                                            architecture_.path, op.schema->outputs[k].name, op.name,
+                                            op.schema->kind));
+      }
+    }
+    return {};
+  }
+
+  void drop_unused_weights() {
+    std::vector<uint32_t> kept(parts_.weights.size(), BP_NONE);
+    std::vector<Weight> weights;
+    for (Op& op : parts_.ops) {
+      for (uint32_t& weight : op.weights) {
+        if (weight == BP_NONE) continue;
+        if (kept[weight] == BP_NONE) {
+          kept[weight] = static_cast<uint32_t>(weights.size());
+          weights.push_back(parts_.weights[weight]);
+        }
+        weight = kept[weight];
+      }
+    }
+    parts_.weights = std::move(weights);
+  }
+
+  ModelFile& file_;
+  const ArchitectureChoice& choice_;
+  const Architecture& architecture_;
+  ProgramParts parts_;
+  ModelScope scope_;
+  TensorBinder binder_;
+  Bindings bindings_;
+  int64_t n_layers_ = 0;
+};
+
+}  // namespace
+
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice) {
+  return Lowering(file, choice).run();
+}
+
+}  // namespace bp::model

@@ -1,0 +1,21 @@
+#pragma once
+// A model file and its architecture to a program of composite ops.
+
+#include <string>
+#include <vector>
+
+#include "core/model/parameters.hpp"
+#include "core/model/program.hpp"
+
+namespace bp::model {
+
+struct Lowered {
+  Program program;         // its weights point into the model file
+  NamedValues parameters;  // hyper-parameters
+  std::vector<std::string> unused_tensors;
+};
+
+// `file` outlives the program.
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice);
+
+}  // namespace bp::model

@@ -1,0 +1,256 @@
+#include "core/model/parameters.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace bp::model {
+
+namespace {
+
+// Elements of one metadata value as T, or the scalar that it is.
+template <class T, class As = T>
+Result<Value> typed_value(const bp_metadata& entry, bool list_allowed) {
+  const MetadataView one({&entry, 1});
+  const std::string_view key = metadata_detail::view(entry.key);
+  if (entry.is_array == 0 || !list_allowed) {
+    BP_ASSIGN(const T scalar, one.get<T>(key));
+    return Value(As(scalar));
+  }
+  BP_ASSIGN(const auto array, one.array<T>(key));
+  List list;
+  for (uint64_t i = 0; i < array.size(); ++i) list.emplace_back(As(array[i]));
+  return Value(std::move(list));
+}
+
+class ParameterReader {
+ public:
+  ParameterReader(const ModelFile& file, const ArchitectureChoice& choice, ModelScope& scope)
+      : file_(file), choice_(choice), scope_(scope) {}
+
+  Status read(const ParameterSpec& spec) {
+    auto value = value_of(spec);
+    if (!value.ok()) return error(spec, value.status().message());
+    if (spec.per_layer) value = per_layer(*std::move(value));
+    if (!value.ok()) return error(spec, value.status().message());
+    if (const Status status = check(spec, *value); !status.ok()) {
+      return error(spec, status.message());
+    }
+    scope_.values[spec.name] = *std::move(value);
+    return {};
+  }
+
+ private:
+  [[nodiscard]] Status error(const ParameterSpec& spec, const std::string& message) const {
+    return invalid_argument(fmt::format("{}: hyper-parameter {} ({}): {}", file_.path(), spec.name,
+                                        spec.place.place(), message));
+  }
+
+  [[nodiscard]] std::vector<std::string> keys_of(const ParameterSpec& spec) const {
+    std::vector<std::string> keys;
+    const auto names = spec.keys.find(file_.dialect());
+    if (names == spec.keys.end()) return keys;
+    for (const std::string& key : names->second) {
+      keys.push_back(replace_all(key, "{arch}", choice_.name));
+    }
+    return keys;
+  }
+
+  Result<Value> value_of(const ParameterSpec& spec) const {
+    const auto keys = keys_of(spec);
+    for (const std::string& key : keys) {
+      const bp_metadata* entry = file_.find_metadata(key);
+      if (entry != nullptr) return read_entry(spec, *entry);
+    }
+    if (spec.fallback) return spec.fallback->evaluate(scope_);
+    return invalid_argument(
+        fmt::format("missing; keys tried: {}",
+                    keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", "))));
+  }
+
+  static Result<Value> read_entry(const ParameterSpec& spec, const bp_metadata& entry) {
+    switch (spec.type) {
+      case ParameterType::kInt:
+        return typed_value<int64_t>(entry, spec.per_layer);
+      case ParameterType::kFloat:
+        return typed_value<double>(entry, spec.per_layer);
+      case ParameterType::kBool:
+        return typed_value<bool>(entry, spec.per_layer);
+      case ParameterType::kString:
+        break;
+    }
+    BP_ASSIGN(const Value value,
+              (typed_value<std::string_view, std::string>(entry, spec.per_layer)));
+    return translated(spec, value);
+  }
+
+  static Result<Value> translated(const ParameterSpec& spec, const Value& value) {
+    if (spec.values.empty()) return value;
+    if (value.is_list()) {
+      List list;
+      for (const Value& element : value.list()) {
+        BP_ASSIGN(Value one, translated(spec, element));
+        list.push_back(std::move(one));
+      }
+      return Value(std::move(list));
+    }
+    const auto it = spec.values.find(*value.as_string());
+    if (it != spec.values.end()) return Value(it->second);
+    std::vector<std::string> known;
+    for (const auto& [from, to] : spec.values) known.push_back(from);
+    return unsupported(
+        fmt::format("{} is not supported (supported: {})", value.text(), fmt::join(known, ", ")));
+  }
+
+  Result<Value> per_layer(Value value) const {
+    const auto it = scope_.values.find("n_layers");
+    const auto n_layers = it == scope_.values.end() ? std::nullopt : it->second.as_int();
+    if (!n_layers) return invalid_argument("per_layer needs n_layers to be declared before");
+    const auto n = static_cast<size_t>(*n_layers);
+    if (!value.is_list()) return Value(List(n, value));
+    if (value.list().size() == n) return value;
+    return invalid_argument(fmt::format("has {} elements, expected one for each of the {} layers",
+                                        value.list().size(), n));
+  }
+
+  Status check(const ParameterSpec& spec, const Value& value) const {
+    if (value.is_list()) {
+      for (size_t i = 0; i < value.list().size(); ++i) {
+        const Status status = check(spec, value.list()[i]);
+        if (!status.ok()) return status.with_context(fmt::format("element {}", i));
+      }
+      return {};
+    }
+    if (value.is_none()) return {};
+    return check_scalar(spec, value);
+  }
+
+  Status check_scalar(const ParameterSpec& spec, const Value& value) const {
+    BP_TRY(check_type(spec, value));
+    const auto x = value.as_number();
+    if (!x) return {};
+    if (!spec.min && !(*x > 0)) {
+      return invalid_argument(fmt::format("must be positive, found {}", value.text()));
+    }
+    if (spec.min) {
+      BP_ASSIGN(const double min, spec.min->number(scope_));
+      if (!(*x >= min)) {
+        return invalid_argument(fmt::format("must be at least {}, found {}", min, value.text()));
+      }
+    }
+    if (!spec.max) return {};
+    BP_ASSIGN(const double max, spec.max->number(scope_));
+    if (*x <= max) return {};
+    return invalid_argument(fmt::format("must be at most {}, found {}", max, value.text()));
+  }
+
+  // Of defaults, whose expressions can have any type.
+  static Status check_type(const ParameterSpec& spec, const Value& value) {
+    bool fits = false;
+    switch (spec.type) {
+      case ParameterType::kInt:
+        fits = value.as_int().has_value();
+        break;
+      case ParameterType::kFloat:
+        fits = value.as_number().has_value();
+        break;
+      case ParameterType::kBool:
+        fits = value.as_bool().has_value();
+        break;
+      case ParameterType::kString:
+        fits = value.as_string() != nullptr;
+        break;
+    }
+    if (fits) return {};
+    return invalid_argument(
+        fmt::format("its default {} has the wrong type ({})", value.text(), value.type_name()));
+  }
+
+  const ModelFile& file_;
+  const ArchitectureChoice& choice_;
+  ModelScope& scope_;
+};
+
+// "n_heads = [8, 8], i = 1": the values behind the words of a check.
+std::string values_in(const std::string& text, const ModelScope& scope) {
+  std::vector<std::string> shown;
+  for (const auto& [name, value] : scope.values) {
+    const size_t at = text.find(name);
+    if (at == std::string::npos) continue;
+    const auto is_word = [&](size_t k) {
+      return k < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[k])) || text[k] == '_');
+    };
+    if ((at > 0 && is_word(at - 1)) || is_word(at + name.size())) continue;
+    shown.push_back(fmt::format("{} = {}", name, value.text()));
+  }
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+}  // namespace
+
+std::string replace_all(std::string text, const std::string& pattern, const std::string& with) {
+  for (size_t at = text.find(pattern); at != std::string::npos;
+       at = text.find(pattern, at + with.size())) {
+    text.replace(at, pattern.size(), with);
+  }
+  return text;
+}
+
+ModelScope::ModelScope(const ModelFile& file, const Architecture& architecture)
+    : file_(file), architecture_(architecture) {
+  values["dialect"] = std::string(file.dialect());
+}
+
+std::optional<Value> ModelScope::find(std::string_view name) const {
+  const auto it = values.find(name);
+  return it == values.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::optional<Value> ModelScope::query(std::string_view function, std::string_view name) const {
+  if (function == "has") return has(name);
+  if (function == "rows") return rows(name);
+  return std::nullopt;
+}
+
+std::optional<Value> ModelScope::has(std::string_view name) const {
+  if (const auto value = find(name)) return Value(!value->is_none());
+  if (weights == nullptr) return std::nullopt;
+  const auto it = weights->find(std::string(name));
+  return it == weights->end() ? std::nullopt : std::optional<Value>(it->second != BP_NONE);
+}
+
+std::optional<Value> ModelScope::rows(std::string_view weight) const {
+  for (const WeightSpec& spec : architecture_.weights) {
+    const auto names = spec.tensors.find(file_.dialect());
+    if (spec.name != weight || names == spec.tensors.end()) continue;
+    for (const std::string& name : names->second) {
+      const bp_tensor* tensor = file_.find_tensor(name);
+      if (tensor == nullptr || tensor->n_dims == 0 || tensor->dims[0] > INT64_MAX) continue;
+      return Value(static_cast<int64_t>(tensor->dims[0]));
+    }
+  }
+  return std::nullopt;
+}
+
+Status run_checks(const std::vector<PlacedExpression>& checks, const ModelFile& file,
+                  const ModelScope& scope) {
+  for (const PlacedExpression& check : checks) {
+    BP_ASSIGN(const bool holds, check.condition(scope));
+    if (holds) continue;
+    const std::string& text = check.expression.text();
+    return invalid_argument(fmt::format("{}: does not satisfy `{}` ({}) with {}", file.path(), text,
+                                        check.place.place(), values_in(text, scope)));
+  }
+  return {};
+}
+
+Status read_parameters(const ModelFile& file, const ArchitectureChoice& choice, ModelScope& scope) {
+  ParameterReader reader(file, choice, scope);
+  for (const ParameterSpec& spec : choice.architecture.parameters) BP_TRY(reader.read(spec));
+  return run_checks(choice.architecture.checks, file, scope);
+}
+
+}  // namespace bp::model

@@ -1,0 +1,43 @@
+#pragma once
+// Weights of an architecture bound to tensors of a model file.
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/model/model_file.hpp"
+#include "core/model/parameters.hpp"
+#include "core/model/program.hpp"
+
+namespace bp::model {
+
+class TensorBinder {
+ public:
+  // Refers to all of them; weights are added to `parts`.
+  TensorBinder(ModelFile& file, const ArchitectureChoice& choice, ModelScope& scope,
+               ProgramParts& parts)
+      : file_(file), architecture_(choice.architecture), scope_(scope), parts_(parts) {}
+
+  // Binds the weights of the model (layer -1) or of a layer, and makes has() know them. Errors
+  // name the model, the tensor, the weight's place, and expected and found shape.
+  Status bind(int64_t layer, std::map<std::string, uint32_t>& weights);
+
+  // Tensors that no weight took and that the architecture does not ignore.
+  [[nodiscard]] std::vector<std::string> unused() const;
+
+ private:
+  Status bind_one(const WeightSpec& spec, int64_t layer, std::map<std::string, uint32_t>& weights);
+  Status check(const WeightSpec& spec, const bp_tensor& tensor) const;
+  Result<uint32_t> add(const bp_tensor& tensor);
+  [[nodiscard]] std::vector<std::string> names_of(const WeightSpec& spec, int64_t layer) const;
+  [[nodiscard]] bool is_ignored(std::string_view name) const;
+
+  ModelFile& file_;
+  const Architecture& architecture_;
+  ModelScope& scope_;
+  ProgramParts& parts_;
+  std::unordered_map<const bp_tensor*, uint32_t> bound_;  // to weight indices
+};
+
+}  // namespace bp::model
