@@ -1,0 +1,404 @@
+#include "core/server/connection.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include "core/server/error_body.hpp"
+#include "core/server/header_checks.hpp"
+
+namespace bp::server {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::string_view kHeaderEnd = "\r\n\r\n";
+constexpr size_t kReadBytes = 8 << 10;
+
+// Passes answers from any thread to the connection's thread.
+class ConnectionExchange : public Exchange {
+ public:
+  ConnectionExchange(std::shared_ptr<Shared> shared, std::weak_ptr<Connection> connection,
+                     uint64_t id)
+      : shared_(std::move(shared)), connection_(std::move(connection)), id_(id) {}
+  ~ConnectionExchange() override {
+    post([id = id_](Connection& c) { c.abandoned(id); });
+  }
+
+  void send(HttpResponse response) override {
+    post([id = id_, r = std::move(response)](Connection& c) mutable { c.send(id, std::move(r)); });
+  }
+  void start_stream(std::string type) override {
+    post([id = id_, t = std::move(type)](Connection& c) { c.start_stream(id, t); });
+  }
+  void write(std::string piece) override {
+    post([id = id_, p = std::move(piece)](Connection& c) { c.write(id, p); });
+  }
+  void end_stream() override {
+    post([id = id_](Connection& c) { c.end_stream(id); });
+  }
+  void on_gone(std::function<void()> gone) override {
+    auto shared_gone = std::make_shared<std::function<void()>>(std::move(gone));
+    asio::post(shared_->io, [weak = connection_, id = id_, shared_gone] {
+      if (const auto connection = weak.lock()) {
+        connection->set_gone(id, std::move(*shared_gone));
+      } else {
+        (*shared_gone)();
+      }
+    });
+  }
+
+ private:
+  template <class F>
+  void post(F&& f) {
+    asio::post(shared_->io, [weak = connection_, f = std::forward<F>(f)]() mutable {
+      if (const auto connection = weak.lock()) f(*connection);
+    });
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::weak_ptr<Connection> connection_;
+  uint64_t id_;
+};
+
+std::string path_of(beast::string_view target) {
+  return std::string(target.substr(0, target.find('?')));
+}
+
+std::string status_line(int status) {
+  return fmt::format(
+      "HTTP/1.1 {} {}\r\n", status,
+      std::string(http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)))));
+}
+
+std::string chunk(const std::string& piece) {
+  return fmt::format("{:x}\r\n", piece.size()) + piece + "\r\n";
+}
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> shared)
+    : stream_(std::move(socket)),
+      shared_(std::move(shared)),
+      buffer_(shared_->limits.max_header_bytes + kReadBytes),
+      poll_timer_(shared_->io) {
+  shared_->open.insert(this);
+  ++shared_->n_open;
+}
+
+Connection::~Connection() {
+  shared_->open.erase(this);
+  --shared_->n_open;
+  if (shared_->on_close) shared_->on_close();
+}
+
+void Connection::start() {
+  boost::system::error_code ignored;
+  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  read_header();
+}
+
+void Connection::close_now() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  poll_timer_.cancel();
+  boost::system::error_code ignored;
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  stream_.close();
+  parser_.reset();
+  if (auto gone = std::exchange(gone_, nullptr)) gone();
+}
+
+void Connection::close_when_idle() {
+  keep_alive_ = false;
+  if (state_ == State::kIdle) close_now();
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+void Connection::read_header() {
+  state_ = buffer_.size() == 0 ? State::kIdle : State::kReading;
+  const auto data = static_cast<const char*>(buffer_.data().data());
+  const size_t end = std::string_view(data, buffer_.size()).find(kHeaderEnd);
+  if (end != std::string_view::npos) return process_header(end + kHeaderEnd.size());
+  if (buffer_.size() >= shared_->limits.max_header_bytes) {
+    return refuse(431, "the request's header is too large");
+  }
+  if (state_ == State::kIdle) stream_.expires_after(seconds(shared_->limits.idle_timeout_s));
+  stream_.async_read_some(buffer_.prepare(kReadBytes),
+                          [self = shared_from_this()](const auto& error, size_t n) {
+                            if (error) return self->close_now();
+                            self->header_bytes_came(n);
+                          });
+}
+
+void Connection::header_bytes_came(size_t n) {
+  if (state_ == State::kClosed) return;
+  // One deadline for the whole header, however slowly its bytes come.
+  if (state_ == State::kIdle) stream_.expires_after(seconds(shared_->limits.header_timeout_s));
+  buffer_.commit(n);
+  read_header();
+}
+
+void Connection::process_header(size_t n_header) {
+  state_ = State::kReading;
+  keep_alive_ = false;
+  const auto data = static_cast<const char*>(buffer_.data().data());
+  if (HeaderFault fault = check_header({data, n_header}); fault.status != 0) {
+    return refuse(fault.status, fault.message);
+  }
+  parser_.emplace();
+  parser_->header_limit(shared_->limits.max_header_bytes);
+  parser_->body_limit(shared_->limits.max_body_bytes);
+  boost::system::error_code error;
+  const size_t used = parser_->put(asio::buffer(data, n_header), error);
+  if (error == http::error::body_limit) return refuse(413, "the request's body is too large");
+  if (error || !parser_->is_header_done()) return refuse(400, "the request is no valid HTTP");
+  buffer_.consume(used);
+  const auto& message = parser_->get();
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  request.path = path_of(message.target());
+  request.content_type = std::string(message[http::field::content_type]);
+  request.authorization = std::string(message[http::field::authorization]);
+  keep_alive_ = message.keep_alive() && !shared_->draining;
+  chunked_ = message.version() >= 11;
+  Route route = shared_->router(request);
+  accept(std::move(route), std::move(request));
+}
+
+void Connection::accept(Route route, HttpRequest request) {
+  request_ = std::move(request);
+  route_ = std::move(route);
+  if (route_.verdict == Route::Verdict::kRefuse) {
+    ++exchange_;
+    // An unread body would be taken for the next request.
+    if (!parser_->is_done()) route_.refusal.close = true;
+    return respond(std::move(route_.refusal));
+  }
+  const auto expect = parser_->get()[http::field::expect];
+  if (!parser_->is_done() && beast::iequals(expect, "100-continue")) return send_continue();
+  read_body();
+}
+
+void Connection::send_continue() {
+  static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  stream_.expires_after(seconds(shared_->limits.write_timeout_s));
+  asio::async_write(stream_, asio::buffer(kContinue),
+                    [self = shared_from_this()](const auto& error, size_t) {
+                      if (error) return self->close_now();
+                      self->read_body();
+                    });
+}
+
+void Connection::read_body() {
+  if (parser_->is_done()) return body_came({});
+  stream_.expires_after(seconds(shared_->limits.body_timeout_s));
+  http::async_read(
+      stream_, buffer_, *parser_,
+      [self = shared_from_this()](const auto& error, size_t) { self->body_came(error); });
+}
+
+void Connection::body_came(const boost::system::error_code& error) {
+  if (state_ == State::kClosed) return;
+  if (error == http::error::body_limit) return refuse(413, "the request's body is too large");
+  const bool is_http_error =
+      error.category() == http::make_error_code(http::error::bad_chunk).category();
+  const bool ended = error == http::error::end_of_stream || error == http::error::partial_message;
+  if (error && (ended || !is_http_error)) return close_now();
+  if (error) return refuse(400, "the request's body is no valid HTTP");
+  request_.body = std::move(parser_->get().body());
+  parser_.reset();
+  dispatch();
+}
+
+void Connection::dispatch() {
+  state_ = State::kAnswering;
+  answer_ended_ = false;
+  ++exchange_;
+  stream_.expires_never();
+  watch_for_close();
+  auto exchange = std::make_shared<ConnectionExchange>(shared_, weak_from_this(), exchange_);
+  asio::post(shared_->workers, [handler = std::move(route_.handler), request = std::move(request_),
+                                exchange = std::move(exchange)]() mutable {
+    handler(std::move(request), std::move(exchange));
+  });
+}
+
+// ---- noticing that the client has gone ----------------------------------------------------------
+
+void Connection::watch_for_close() {
+  const auto id = exchange_;
+  stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
+                              [self = shared_from_this(), id](const auto& error) {
+                                if (!error && self->is_current(id)) self->look_at_socket();
+                              });
+}
+
+void Connection::look_at_socket() {
+  if (state_ != State::kAnswering && state_ != State::kStreaming) return;
+  char byte = 0;
+  const ssize_t n = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool again = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  if (n == 0 || (n < 0 && !again)) return client_is_gone();
+  poll_socket();
+}
+
+// The next request's bytes hide the end behind them: ask the kernel for the connection's state.
+void Connection::poll_socket() {
+  const auto id = exchange_;
+  poll_timer_.expires_after(std::chrono::milliseconds(500));
+  poll_timer_.async_wait([self = shared_from_this(), id](const auto& error) {
+    if (error || !self->is_current(id)) return;
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    const int handle = self->stream_.socket().native_handle();
+    const bool known = ::getsockopt(handle, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+    if (!known || info.tcpi_state != TCP_ESTABLISHED) return self->client_is_gone();
+    self->poll_socket();
+  });
+}
+
+void Connection::client_is_gone() {
+  close_now();
+}
+
+// ---- answering ----------------------------------------------------------------------------------
+
+void Connection::send(uint64_t exchange, HttpResponse response) {
+  if (is_current(exchange) && state_ == State::kAnswering) respond(std::move(response));
+}
+
+void Connection::refuse(int status, const std::string& message) {
+  ++exchange_;
+  HttpResponse response;
+  response.status = status;
+  response.body = error_body(status, message);
+  response.close = true;
+  respond(std::move(response));
+}
+
+void Connection::respond(HttpResponse response) {
+  state_ = State::kAnswering;
+  answer_ended_ = true;
+  keep_alive_ = keep_alive_ && !response.close && !shared_->draining;
+  std::string head = status_line(response.status);
+  head += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\nConnection: {}\r\n",
+                      response.content_type, response.body.size(),
+                      keep_alive_ ? "keep-alive" : "close");
+  for (const auto& [name, value] : response.headers) {
+    head += fmt::format("{}: {}\r\n", name, value);
+  }
+  queue(head + "\r\n" + response.body);
+}
+
+void Connection::start_stream(uint64_t exchange, const std::string& content_type) {
+  if (!is_current(exchange) || state_ != State::kAnswering) return;
+  state_ = State::kStreaming;
+  keep_alive_ = keep_alive_ && chunked_ && !shared_->draining;
+  queue(fmt::format("{}Content-Type: {}\r\nCache-Control: no-cache\r\nConnection: {}\r\n{}\r\n",
+                    status_line(200), content_type, keep_alive_ ? "keep-alive" : "close",
+                    chunked_ ? "Transfer-Encoding: chunked\r\n" : ""));
+}
+
+void Connection::write(uint64_t exchange, const std::string& piece) {
+  if (!is_current(exchange) || state_ != State::kStreaming || piece.empty()) return;
+  if (unsent_bytes_ + piece.size() > shared_->limits.max_unsent_bytes) return client_is_gone();
+  queue(chunked_ ? chunk(piece) : piece);
+}
+
+void Connection::end_stream(uint64_t exchange) {
+  if (!is_current(exchange) || state_ != State::kStreaming || answer_ended_) return;
+  answer_ended_ = true;
+  queue(chunked_ ? "0\r\n\r\n" : "");
+}
+
+void Connection::set_gone(uint64_t exchange, std::function<void()> gone) {
+  const bool open = is_current(exchange) && !answer_ended_;
+  if (open) {
+    gone_ = std::move(gone);
+  } else if (state_ == State::kClosed) {
+    gone();
+  }
+}
+
+// A handler that forgot to answer is our bug; the client still gets an end.
+void Connection::abandoned(uint64_t exchange) {
+  if (!is_current(exchange) || answer_ended_) return;
+  if (state_ == State::kStreaming) return close_now();
+  HttpResponse response;
+  response.status = 500;
+  response.body = error_body(500, "the request was dropped by the server");
+  respond(std::move(response));
+}
+
+void Connection::queue(std::string bytes) {
+  unsent_bytes_ += bytes.size();
+  unsent_.push_back(std::move(bytes));
+  if (!writing_) write_next();
+}
+
+void Connection::write_next() {
+  writing_ = true;
+  stream_.expires_after(seconds(shared_->limits.write_timeout_s));
+  asio::async_write(stream_, asio::buffer(unsent_.front()),
+                    [self = shared_from_this()](const auto& error, size_t) { self->wrote(error); });
+}
+
+void Connection::wrote(const boost::system::error_code& error) {
+  writing_ = false;
+  if (state_ == State::kClosed) return;
+  if (error) return close_now();
+  unsent_bytes_ -= unsent_.front().size();
+  unsent_.pop_front();
+  if (!unsent_.empty()) return write_next();
+  stream_.expires_never();
+  if (answer_ended_) answer_is_complete();
+}
+
+void Connection::answer_is_complete() {
+  gone_ = nullptr;
+  poll_timer_.cancel();
+  ++exchange_;
+  if (!keep_alive_ || shared_->draining) return linger();
+  stream_.socket().cancel();  // the watch; nothing else is pending
+  read_header();
+}
+
+// Closing with unread bytes would reset the connection and could take the answer with it: end our
+// side and read what still comes, for a moment.
+void Connection::linger() {
+  state_ = State::kLingering;
+  boost::system::error_code ignored;
+  stream_.socket().cancel(ignored);
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  poll_timer_.expires_after(seconds(1));
+  poll_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+    const auto self = weak.lock();
+    if (!error && self != nullptr) self->close_now();
+  });
+  discard();
+}
+
+void Connection::discard() {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(kReadBytes),
+                          [self = shared_from_this()](const auto& error, size_t) {
+                            if (self->state_ == State::kClosed) return;
+                            if (error) return self->close_now();
+                            self->discard();
+                          });
+}
+
+}  // namespace bp::server

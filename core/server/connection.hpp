@@ -1,0 +1,107 @@
+#pragma once
+// One client's connection: requests one after another, each within its deadlines. Everything here
+// runs on the input/output thread; the Exchange it gives out may be used from any thread.
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "core/server/http.hpp"
+
+namespace bp::server {
+
+class Connection;
+
+// What all connections of a server share. Kept alive by each exchange, since answers may still come
+// when the server is gone.
+struct Shared {
+  boost::asio::io_context io{1};
+  boost::asio::thread_pool workers{2};
+  HttpLimits limits;
+  Router router;
+  bool draining = false;
+  std::set<Connection*> open;
+  std::atomic<uint32_t> n_open{0};
+  std::function<void()> on_close;  // after each connection's end
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<Shared> shared);
+  ~Connection();
+
+  void start();
+  // Closes now if idle, else after the answer in work.
+  void close_when_idle();
+  void close_now();
+
+  // The exchange's side.
+  void send(uint64_t exchange, HttpResponse response);
+  void start_stream(uint64_t exchange, const std::string& content_type);
+  void write(uint64_t exchange, const std::string& piece);
+  void end_stream(uint64_t exchange);
+  void set_gone(uint64_t exchange, std::function<void()> gone);
+  void abandoned(uint64_t exchange);
+
+ private:
+  enum class State { kIdle, kReading, kAnswering, kStreaming, kLingering, kClosed };
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  void read_header();
+  void header_bytes_came(size_t n);
+  void process_header(size_t n_header);
+  void accept(Route route, HttpRequest request);
+  void send_continue();
+  void read_body();
+  void body_came(const boost::system::error_code& error);
+  void dispatch();
+
+  void watch_for_close();
+  void look_at_socket();
+  void poll_socket();
+  void client_is_gone();
+
+  void respond(HttpResponse response);
+  void refuse(int status, const std::string& message);
+  void queue(std::string bytes);
+  void write_next();
+  void wrote(const boost::system::error_code& error);
+  void answer_is_complete();
+  void linger();
+  void discard();
+
+  [[nodiscard]] bool is_current(uint64_t exchange) const {
+    return exchange == exchange_ && state_ != State::kClosed;
+  }
+
+  boost::beast::tcp_stream stream_;
+  std::shared_ptr<Shared> shared_;
+  boost::beast::flat_buffer buffer_;
+  boost::asio::steady_timer poll_timer_;
+  std::optional<Parser> parser_;
+  HttpRequest request_;
+  Route route_;
+  State state_ = State::kIdle;
+  uint64_t exchange_ = 0;  // counts requests; answers to an older one are dropped
+  bool keep_alive_ = false;
+  bool chunked_ = false;       // the stream's pieces are framed
+  bool answer_ended_ = false;  // the last byte of the answer is queued
+  std::function<void()> gone_;
+  std::deque<std::string> unsent_;
+  uint64_t unsent_bytes_ = 0;
+  bool writing_ = false;
+};
+
+}  // namespace bp::server

@@ -1,0 +1,162 @@
+#include "core/server/http_server.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <vector>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include "core/server/connection.hpp"
+
+namespace bp::server {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+struct HttpServer::Impl {
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+  tcp::acceptor acceptor{shared->io};
+  asio::steady_timer accept_pause{shared->io};
+  asio::steady_timer grace{shared->io};
+  asio::signal_set signals{shared->io};
+
+  void accept();
+  void accepted(const boost::system::error_code& error, tcp::socket socket);
+  void pause_accepting();
+  void begin_drain(uint32_t grace_s);
+  void close_all();
+  void stop_if_done();
+  void wait_for_signal(std::function<void()> handler);
+};
+
+void HttpServer::Impl::accept() {
+  acceptor.async_accept(
+      [this](const auto& error, tcp::socket socket) { accepted(error, std::move(socket)); });
+}
+
+void HttpServer::Impl::accepted(const boost::system::error_code& error, tcp::socket socket) {
+  if (error == asio::error::operation_aborted || shared->draining) return;
+  if (error) {
+    spdlog::warn("a connection cannot be accepted: {}", error.message());
+    return pause_accepting();
+  }
+  // Beyond the limit a connection is closed at once: that costs nothing and holds nothing.
+  if (shared->n_open < shared->limits.max_connections) {
+    std::make_shared<Connection>(std::move(socket), shared)->start();
+  }
+  accept();
+}
+
+// Out of descriptors: accepting again at once would only spin.
+void HttpServer::Impl::pause_accepting() {
+  accept_pause.expires_after(std::chrono::milliseconds(100));
+  accept_pause.async_wait([this](const auto& error) {
+    if (!error && acceptor.is_open()) accept();
+  });
+}
+
+void HttpServer::Impl::begin_drain(uint32_t grace_s) {
+  if (shared->draining) return close_all();
+  shared->draining = true;
+  boost::system::error_code ignored;
+  acceptor.close(ignored);
+  accept_pause.cancel();
+  const std::vector<Connection*> open(shared->open.begin(), shared->open.end());
+  for (Connection* connection : open) connection->close_when_idle();
+  grace.expires_after(std::chrono::seconds(grace_s));
+  grace.async_wait([this](const auto& error) {
+    if (!error) close_all();
+  });
+  shared->on_close = [this] { stop_if_done(); };
+  stop_if_done();
+}
+
+void HttpServer::Impl::close_all() {
+  std::vector<std::shared_ptr<Connection>> open;
+  for (Connection* connection : shared->open) open.push_back(connection->shared_from_this());
+  for (const auto& connection : open) connection->close_now();
+  shared->io.stop();
+}
+
+void HttpServer::Impl::stop_if_done() {
+  if (shared->draining && shared->n_open == 0) shared->io.stop();
+}
+
+void HttpServer::Impl::wait_for_signal(std::function<void()> handler) {
+  signals.async_wait([this, handler = std::move(handler)](const auto& error, int) mutable {
+    if (error) return;
+    handler();
+    wait_for_signal(std::move(handler));
+  });
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+// Runs the handlers of what was cancelled: they own the connections.
+HttpServer::~HttpServer() {
+  Shared& shared = *impl_->shared;
+  shared.on_close = nullptr;
+  shared.draining = true;
+  boost::system::error_code ignored;
+  impl_->acceptor.close(ignored);
+  impl_->accept_pause.cancel();
+  impl_->grace.cancel();
+  impl_->signals.cancel(ignored);
+  impl_->close_all();
+  shared.workers.stop();
+  shared.workers.join();
+  do {
+    shared.io.restart();
+  } while (shared.io.poll() != 0);
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& host, uint16_t port,
+                                                       HttpLimits limits, Router router) {
+  auto impl = std::make_unique<Impl>();
+  impl->shared->limits = limits;
+  impl->shared->router = std::move(router);
+  boost::system::error_code error;
+  tcp::resolver resolver(impl->shared->io);
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    return io_error(fmt::format("the address '{}' is unknown: {}", host, error.message()));
+  }
+  const tcp::endpoint endpoint = *found.begin();
+  tcp::acceptor& acceptor = impl->acceptor;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return io_error(fmt::format("cannot listen on {}:{}: {}", host, port, error.message()));
+  }
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+uint16_t HttpServer::port() const {
+  return impl_->acceptor.local_endpoint().port();
+}
+
+void HttpServer::run() {
+  impl_->accept();
+  impl_->shared->io.run();
+}
+
+void HttpServer::drain(uint32_t grace_s) {
+  asio::post(impl_->shared->io, [impl = impl_.get(), grace_s] { impl->begin_drain(grace_s); });
+}
+
+void HttpServer::on_signal(std::function<void()> handler) {
+  impl_->signals.add(SIGTERM);
+  impl_->signals.add(SIGINT);
+  impl_->wait_for_signal(std::move(handler));
+}
+
+uint32_t HttpServer::n_connections() const {
+  return impl_->shared->n_open;
+}
+
+}  // namespace bp::server

@@ -1,0 +1,392 @@
+// The wire: limits, smuggling, deadlines, streams, clients that go away, draining. Raw sockets
+// only.
+
+#include "core/server/http_server.hpp"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace bp::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    const timeval limit{10, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  ~Client() { close(); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  [[nodiscard]] bool connected() const { return connected_; }
+  void send(const std::string& bytes) const {
+    ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Reads until `end` came, or the server closed.
+  std::string read_until(const std::string& end) {
+    while (end.empty() || text_.find(end) == std::string::npos) {
+      char bytes[4096];
+      const ssize_t n = ::recv(fd_, bytes, sizeof bytes, 0);
+      if (n <= 0) {
+        closed_ = n == 0;
+        break;
+      }
+      text_.append(bytes, static_cast<size_t>(n));
+    }
+    return std::exchange(text_, "");
+  }
+  std::string read_all() { return read_until(""); }
+  [[nodiscard]] bool closed_by_server() const { return closed_; }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+  bool closed_ = false;
+  std::string text_;
+};
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  void start(HttpLimits limits = {}) {
+    auto made = HttpServer::listen("127.0.0.1", 0, limits,
+                                   [this](const HttpRequest& request) { return route(request); });
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    server_ = std::move(made).value();
+    port_ = server_->port();
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  ~HttpServerTest() override {
+    {
+      const std::lock_guard lock(mutex_);
+      exchange_ = nullptr;
+    }
+    if (server_ != nullptr) {
+      server_->drain(0);
+      if (thread_.joinable()) thread_.join();
+    }
+  }
+
+  Route route(const HttpRequest& request) {
+    Route route;
+    if (request.path == "/refuse") {
+      route.verdict = Route::Verdict::kRefuse;
+      route.refusal.status = 401;
+      route.refusal.body = "no key";
+    } else if (request.path == "/hold") {
+      route.handler = [this](HttpRequest, std::shared_ptr<Exchange> exchange) {
+        exchange->on_gone([this] {
+          const std::lock_guard lock(mutex_);
+          gone_ = true;
+          changed_.notify_all();
+        });
+        const std::lock_guard lock(mutex_);
+        exchange_ = std::move(exchange);
+        changed_.notify_all();
+      };
+    } else if (request.path == "/forget") {
+      route.handler = [](HttpRequest, std::shared_ptr<Exchange>) {};
+    } else {
+      route.handler = [](HttpRequest r, std::shared_ptr<Exchange> exchange) {
+        HttpResponse response;
+        response.body = r.method + " " + r.path + " " + r.body;
+        exchange->send(std::move(response));
+      };
+    }
+    return route;
+  }
+
+  std::shared_ptr<Exchange> held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 5s, [this] { return exchange_ != nullptr; });
+    return exchange_;
+  }
+  bool client_gone_within(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return gone_; });
+  }
+  std::string answer_to(const std::string& bytes) {
+    Client client(port_);
+    client.send(bytes);
+    return client.read_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Exchange> exchange_;  // of /hold
+  bool gone_ = false;
+  uint16_t port_ = 0;
+  std::unique_ptr<HttpServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(HttpServerTest, AnswersAndKeepsTheConnection) {
+  start();
+  Client client(port_);
+  for (int i = 0; i < 3; ++i) {
+    client.send("POST /echo?x=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+    const std::string answer = client.read_until("POST /echo hi");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(answer, HasSubstr("Connection: keep-alive"));
+  }
+}
+
+TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
+  start();
+  const std::string answer = answer_to(
+      "GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\nConnection: "
+      "close\r\n\r\n");
+  const size_t one = answer.find("GET /one"), two = answer.find("GET /two");
+  EXPECT_NE(one, std::string::npos);
+  EXPECT_NE(two, std::string::npos);
+  EXPECT_LT(one, two);
+}
+
+TEST_F(HttpServerTest, ReadsChunkedBodies) {
+  start();
+  EXPECT_THAT(answer_to("POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                        "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
+              HasSubstr("POST /x abc"));
+}
+
+TEST_F(HttpServerTest, ContinuesWhereTheClientWaits) {
+  start();
+  Client client(port_);
+  client.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_THAT(client.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 100 Continue"));
+  client.send("ok");
+  EXPECT_THAT(client.read_until("POST /x ok"), HasSubstr("200 OK"));
+}
+
+TEST_F(HttpServerTest, RefusesWhatCouldSmuggleARequest) {
+  start();
+  struct Case {
+    const char* header;
+    const char* status;
+  };
+  const Case cases[] = {
+      {"Host: a\r\nTransfer-Encoding: gzip, chunked", "HTTP/1.1 501"},
+      {"Host: a\r\nTransfer-Encoding: xchunked", "HTTP/1.1 501"},
+      {"Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "HTTP/1.1 501"},
+      {"Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", "HTTP/1.1 400"},
+      {"Host: a\r\nContent-Length: 5\r\nContent-Length: 6", "HTTP/1.1 400"},
+      {"Host: a\r\nContent-Length: +5", "HTTP/1.1 400"},
+      {"Host: a\r\nHost: b", "HTTP/1.1 400"},
+      {"X: y", "HTTP/1.1 400"},
+      {"Host: a\r\nX: y\r\n folded", "HTTP/1.1 400"},
+      {"Host : a", "HTTP/1.1 400"},
+      {"Host: a\nX: y", "HTTP/1.1 400"},
+      {"Host: a\r\n: y", "HTTP/1.1 400"},
+  };
+  for (const Case& c : cases) {
+    const std::string answer = answer_to("POST /x HTTP/1.1\r\n" + std::string(c.header) +
+                                         "\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_THAT(answer, StartsWith(c.status)) << c.header;
+    EXPECT_THAT(answer, HasSubstr("Connection: close")) << c.header;
+    EXPECT_EQ(answer.find("/next"), std::string::npos) << c.header;
+  }
+}
+
+TEST_F(HttpServerTest, RefusesGarbage) {
+  start();
+  const std::string with_nul = "G\0T / HTTP/1.1\r\nHost: a\r\n\r\n"s;
+  for (const std::string& garbage :
+       {std::string("\x16\x03\x01\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("\r\n\r\n"),
+        std::string("GET / HTTP/9.9\r\nHost: a\r\n\r\n"), with_nul}) {
+    EXPECT_THAT(answer_to(garbage), StartsWith("HTTP/1.1 400")) << garbage;
+  }
+}
+
+TEST_F(HttpServerTest, BoundsHeaderAndBody) {
+  HttpLimits limits;
+  limits.max_header_bytes = 2048;
+  limits.max_body_bytes = 1000;
+  start(limits);
+  EXPECT_THAT(answer_to("GET /x HTTP/1.1\r\nHost: a\r\nX: " + std::string(5000, 'y')),
+              StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(answer_to("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(answer_to("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        "500\r\n" +
+                        std::string(0x500, 'x') + "\r\n0\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(HttpServerTest, BoundsChunkExtensionsAndTrailers) {
+  start();
+  const std::string head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string& body :
+       {"1;" + std::string(200000, 'e'), "1\r\na\r\n0\r\nT: " + std::string(200000, 't')}) {
+    const std::string answer = answer_to(head + body);
+    EXPECT_TRUE(answer.empty() || answer.rfind("HTTP/1.1 4", 0) == 0) << answer;
+  }
+}
+
+TEST_F(HttpServerTest, RefusesBeforeTheBodyIsRead) {
+  start();
+  Client client(port_);
+  client.send("POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+  const std::string answer = client.read_all();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(answer, HasSubstr("no key"));
+}
+
+TEST_F(HttpServerTest, EndsSlowHeaders) {
+  HttpLimits limits;
+  limits.header_timeout_s = 1;
+  start(limits);
+  Client client(port_);
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread drip([&] {
+    for (int i = 0; i < 30; ++i) {
+      client.send("G");
+      std::this_thread::sleep_for(100ms);
+    }
+  });
+  client.read_all();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2500ms);
+  drip.join();
+}
+
+TEST_F(HttpServerTest, EndsIdleConnections) {
+  HttpLimits limits;
+  limits.idle_timeout_s = 1;
+  start(limits);
+  Client client(port_);
+  client.read_all();
+  EXPECT_TRUE(client.closed_by_server());
+}
+
+TEST_F(HttpServerTest, StreamsPieces) {
+  start();
+  Client client(port_);
+  client.send("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  exchange->start_stream("text/event-stream");
+  exchange->write("data: 1\n\n");
+  EXPECT_THAT(client.read_until("9\r\ndata: 1\n\n\r\n"),
+              HasSubstr("Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"));
+  exchange->write("data: 2\n\n");
+  exchange->end_stream();
+  EXPECT_THAT(client.read_until("0\r\n\r\n"), HasSubstr("data: 2"));
+  client.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(client.read_until("GET /again"), HasSubstr("200 OK"));
+}
+
+TEST_F(HttpServerTest, StreamsWithoutChunksToOldClients) {
+  start();
+  Client client(port_);
+  client.send("POST /hold HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  exchange->start_stream("text/event-stream");
+  exchange->write("data: 1\n\n");
+  exchange->end_stream();
+  const std::string answer = client.read_all();
+  EXPECT_THAT(answer, HasSubstr("\r\n\r\ndata: 1\n\n"));
+  EXPECT_EQ(answer.find("chunked"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, NoticesThatTheClientWentAway) {
+  start();
+  Client client(port_);
+  client.send("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+  ASSERT_NE(held(), nullptr);
+  client.close();
+  EXPECT_TRUE(client_gone_within(2s));
+}
+
+TEST_F(HttpServerTest, NoticesItBehindAPipelinedRequestToo) {
+  start();
+  Client client(port_);
+  client.send("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\nGET /next HTTP/1.1\r\n");
+  ASSERT_NE(held(), nullptr);
+  std::this_thread::sleep_for(50ms);
+  client.close();
+  EXPECT_TRUE(client_gone_within(2s));
+}
+
+TEST_F(HttpServerTest, GivesUpOnAClientThatDoesNotRead) {
+  HttpLimits limits;
+  limits.max_unsent_bytes = 1 << 20;
+  start(limits);
+  Client client(port_);
+  client.send("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  exchange->start_stream("text/event-stream");
+  for (int i = 0; i < 200; ++i) exchange->write(std::string(1 << 17, 'x'));
+  EXPECT_TRUE(client_gone_within(5s));
+}
+
+TEST_F(HttpServerTest, AnswersForAHandlerThatForgot) {
+  start();
+  EXPECT_THAT(answer_to("GET /forget HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 500"));
+}
+
+TEST_F(HttpServerTest, DrainsOpenAnswersThenStops) {
+  start();
+  Client idle(port_);
+  Client client(port_);
+  client.send("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+  auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  server_->drain(30);
+  idle.read_all();
+  EXPECT_TRUE(idle.closed_by_server());
+  HttpResponse response;
+  response.body = "finished";
+  exchange->send(std::move(response));
+  EXPECT_THAT(client.read_all(), HasSubstr("finished"));
+  client.close();
+  thread_.join();
+  EXPECT_FALSE(Client(port_).connected());
+}
+
+TEST_F(HttpServerTest, EndsWhatOutlastsTheGrace) {
+  start();
+  Client client(port_);
+  client.send("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+  ASSERT_NE(held(), nullptr);
+  server_->drain(1);
+  thread_.join();
+  EXPECT_TRUE(client_gone_within(0ms));
+}
+
+TEST(HttpServer, NamesAnAddressInUse) {
+  const Router none = [](const HttpRequest&) { return Route{}; };
+  const auto first = HttpServer::listen("127.0.0.1", 0, {}, none);
+  ASSERT_TRUE(first.ok());
+  const auto second = HttpServer::listen("127.0.0.1", (*first)->port(), {}, none);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.status().message(), HasSubstr("cannot listen on 127.0.0.1"));
+}
+
+}  // namespace
+}  // namespace bp::server
