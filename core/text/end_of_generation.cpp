@@ -47,7 +47,7 @@ void find_end_of_generation(Vocabulary& v) {
     if (id != kNoToken) ends.push_back(id);
   }
   std::ranges::sort(ends);
-  ends.erase(std::ranges::unique(ends).begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   if (v.types.empty() && !ends.empty()) v.types.resize(v.tokens.size(), TokenType::kNormal);
   for (const int32_t id : ends) v.types[static_cast<size_t>(id)] = TokenType::kControl;
 }
