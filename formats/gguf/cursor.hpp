@@ -1,6 +1,7 @@
 #pragma once
 // Reads little-endian values one after another, never beyond the end of the file or of the section.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -48,6 +49,19 @@ class Cursor {
     return value;
   }
 
+  // As read_string(0, max), where nothing has to be loaded and nothing is wrong; otherwise false,
+  // and read_string says why. A vocabulary has some 300,000 strings.
+  bool try_string(uint64_t max, std::string_view& text) {
+    const uint64_t available = std::min(bytes_->n_loaded(), end_) - offset_;
+    uint64_t n_bytes = 0;
+    if (available < sizeof n_bytes) return false;
+    const uint8_t* start = bytes_->data() + offset_;
+    std::memcpy(&n_bytes, start, sizeof n_bytes);
+    if (n_bytes > std::min(max, available - sizeof n_bytes)) return false;
+    text = {reinterpret_cast<const char*>(start) + sizeof n_bytes, n_bytes};
+    offset_ += sizeof n_bytes + n_bytes;
+    return true;
+  }
   // A length of 64 bits between min and max, and that many bytes.
   Result<std::string_view> read_string(uint64_t min, uint64_t max, const char* what);
 

@@ -25,6 +25,7 @@ class HeaderBytes {
   void close_file() { file_ = FileDescriptor(); }
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] uint64_t n_loaded() const { return n_loaded_; }
   [[nodiscard]] uint64_t file_bytes() const { return file_bytes_; }
   // Keeps its address for the life of the object and of what it is moved to.
   [[nodiscard]] const uint8_t* data() const { return data_; }

@@ -71,7 +71,10 @@ class MetadataReader {
     BP_TRY(allocate(start, entry.n, sizeof(bp_str), &out));
     auto* strings = static_cast<bp_str*>(out);
     for (uint64_t i = 0; i < entry.n; ++i) {
-      BP_ASSIGN(const std::string_view text, cursor_.read_string(0, kMaxStringBytes, "string"));
+      std::string_view text;
+      if (!cursor_.try_string(kMaxStringBytes, text)) {
+        BP_ASSIGN(text, cursor_.read_string(0, kMaxStringBytes, "string"));
+      }
       strings[i] = to_bp_str(text);
     }
     entry.type = BP_META_STRING;

@@ -1,6 +1,5 @@
 // The fuzzer's seeds and findings as an ordinary test, and mutations of a small file.
 
-#include <cstdlib>
 #include <iterator>
 #include <random>
 
@@ -18,11 +17,8 @@ void replay(const std::string& bytes) {
 }
 
 TEST(Corpus, EveryFileReplays) {
-  const char* source = std::getenv("BACKPLANE_SOURCE_DIR");
-  if (source == nullptr) GTEST_SKIP() << "run by ctest";
   size_t n_files = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(source) + "/tests/data/gguf-corpus")) {
+  for (const auto& entry : std::filesystem::directory_iterator(GGUF_CORPUS)) {
     SCOPED_TRACE(entry.path().filename());
     std::ifstream file(entry.path(), std::ios::binary);
     replay(std::string((std::istreambuf_iterator<char>(file)), {}));

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -15,15 +14,10 @@
 namespace bp::gguf {
 namespace {
 
-std::string library_path() {
-  return std::string(std::getenv("BACKPLANE_BUILD_DIR")) + "/lib/backplane/gguf.so";
-}
-
 class BuiltPlugin : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("BACKPLANE_BUILD_DIR") == nullptr) GTEST_SKIP() << "run by ctest";
-    library_ = ::dlopen(library_path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    library_ = ::dlopen(GGUF_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << ::dlerror();
     query_ = reinterpret_cast<bp_plugin_query_fn>(::dlsym(library_, "bp_plugin_query"));
     ASSERT_NE(query_, nullptr);
@@ -113,7 +107,7 @@ std::vector<std::string> exported_symbols(const std::string& path) {
 }
 
 TEST_F(BuiltPlugin, ExportsTheQueryAlone) {
-  EXPECT_THAT(exported_symbols(library_path()), testing::ElementsAre("bp_plugin_query"));
+  EXPECT_THAT(exported_symbols(GGUF_LIBRARY), testing::ElementsAre("bp_plugin_query"));
 }
 
 }  // namespace
