@@ -1,0 +1,38 @@
+#pragma once
+// Large zeroed memory straight from the kernel, 64-byte aligned at least, given back on
+// destruction.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "backplane/status.hpp"
+
+namespace bp::cpu {
+
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  // kOutOfMemory with the size wanted and `what` when the kernel refuses.
+  static Result<AlignedBuffer> allocate(size_t n_bytes, const char* what);
+  ~AlignedBuffer();
+  AlignedBuffer(AlignedBuffer&& other) noexcept { swap(other); }
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  [[nodiscard]] uint8_t* data() const { return data_; }
+  [[nodiscard]] size_t size() const { return size_; }
+
+ private:
+  void swap(AlignedBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace bp::cpu

@@ -1,0 +1,104 @@
+#include "backends/cpu/backend.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "backends/cpu/executable.hpp"
+#include "backends/cpu/plan/planner.hpp"
+#include "backplane/dtype.hpp"
+#include "backplane/validate_program.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr uint32_t kMaxGroups = 8;                     // of bp_memory_info::block_bytes
+constexpr uint64_t kMaxDimension = uint64_t{1} << 30;  // rows or columns
+
+Result<Settings> read_settings(const Params& params) {
+  Settings settings;
+  BP_ASSIGN(settings.isa, choose_isa(params.get_string("isa", "auto")));
+  const std::string_view prepare = params.get_string("prepare", "auto");
+  if (prepare == "none") {
+    settings.prepare = Prepare::kNone;
+  } else if (prepare != "auto" && prepare != "repack") {
+    return invalid_argument("prepare: '" + std::string(prepare) + "' is not auto, none or repack");
+  }
+  return settings;
+}
+
+Result<FloatType> kv_type(const char* name, bp_dtype dtype) {
+  if (dtype == BP_DTYPE_NONE || dtype == BP_DTYPE_F16) return FloatType::kF16;
+  if (dtype == BP_DTYPE_F32) return FloatType::kF32;
+  if (dtype == BP_DTYPE_BF16) return FloatType::kBF16;
+  return unsupported(std::string(name) + " is " + std::string(dtype_name(dtype)) +
+                     "; the cpu backend keeps f32, f16 and bf16");
+}
+
+void check_weight(const bp_weight& weight, CheckReport& report) {
+  if (weight.n_parts != 1) {
+    report.obstacle(BP_NONE, "weight " + weight_name(weight) +
+                                 " has separate scales, zeros or order, which is not supported");
+    return;
+  }
+  const bp_weight_part& part = weight.parts[0];
+  if (std::any_of(part.dims, part.dims + part.n_dims,
+                  [](uint64_t n) { return n > kMaxDimension; })) {
+    report.obstacle(BP_NONE, "weight " + weight_name(weight) + " has a dimension above 2^30");
+  }
+}
+
+// What is valid but beyond this backend.
+void check_limits(const ProgramView& program, CheckReport& report) {
+  for (const uint32_t input : program.inputs()) {
+    if (program.values()[input].dtype == BP_DTYPE_I32) continue;
+    report.obstacle(BP_NONE, "program inputs other than token ids are not supported");
+  }
+  if (program.header().n_state_slots > 0) {
+    report.obstacle(BP_NONE, "state slots are not supported");
+  }
+  if (program.header().n_kv_groups > kMaxGroups) {
+    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " KV groups");
+  }
+  for (const bp_value& value : program.values()) {
+    if (value.width <= kMaxDimension) continue;
+    report.obstacle(BP_NONE, "a value is wider than 2^30");
+  }
+  for (const bp_weight& weight : program.weights()) check_weight(weight, report);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> CpuBackend::create(const Host& host, const Params& params) {
+  BP_ASSIGN(const Settings settings, read_settings(params));
+  host.log(BP_LOG_INFO, "cpu: " + std::string(isa_name(settings.isa)) + " kernels");
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(host, settings));
+}
+
+CpuBackend::CpuBackend(const Host& host, const Settings& settings)
+    : host_(host), settings_(settings), weights_(settings.prepare) {}
+
+void CpuBackend::check(const bp_program& program, CheckReport& report) {
+  const ProgramView view(program);
+  if (validate_program(view, report)) check_limits(view, report);
+}
+
+Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& program,
+                                                        const bp_compile_options& options) {
+  BP_ASSIGN(const FloatType k_type, kv_type("k_dtype", options.k_dtype));
+  BP_ASSIGN(const FloatType v_type, kv_type("v_dtype", options.v_dtype));
+  CheckReport report(nullptr);
+  check(program, report);
+  if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");
+  auto view = std::make_shared<const ProgramView>(program);
+  const std::shared_ptr<const Team> team = Team::create(host_, options.n_threads);
+  BP_ASSIGN(Plan plan, Planner(*view, weights_, *team, Progress(options.progress)).run());
+  KvCache kv(view->kv_slots(), view->header().n_kv_groups, choose_block_size(options.block_size),
+             k_type, v_type);
+  auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),
+                                                    std::move(kv));
+  BP_TRY(executable->prepare(std::move(plan)));
+  return std::unique_ptr<Executable>(std::move(executable));
+}
+
+}  // namespace bp::cpu

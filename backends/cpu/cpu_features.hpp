@@ -1,0 +1,25 @@
+#pragma once
+// Which kernels this processor runs.
+
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backplane/status.hpp"
+
+namespace bp::cpu {
+
+enum class Isa { kScalar, kAvx2, kAvx512 };
+
+[[nodiscard]] std::string_view isa_name(Isa isa);
+
+// Instruction sets that this build has kernels for and this processor runs, the best last.
+[[nodiscard]] std::vector<Isa> available_isas();
+
+// "auto" is the best of them; kUnsupported where the processor lacks the one named.
+Result<Isa> choose_isa(std::string_view name);
+
+// Precondition: isa is available.
+[[nodiscard]] const Kernels& kernels_of(Isa isa);
+
+}  // namespace bp::cpu

@@ -1,0 +1,95 @@
+#include "backends/cpu/executable.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "backends/cpu/available_memory.hpp"
+#include "backends/cpu/step.hpp"
+#include "backplane/validate_batch.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+bp_dtype dtype_of(FloatType type) {
+  constexpr bp_dtype kTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16};
+  return kTypes[static_cast<int>(type)];
+}
+
+}  // namespace
+
+CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
+                             const bp_compile_options& options, std::shared_ptr<const Team> team,
+                             const Kernels& kernels, KvCache kv)
+    : program_(std::move(program)),
+      options_(options),
+      n_threads_(options.n_threads == 0 ? team->n_threads()
+                                        : std::min(options.n_threads, team->n_threads())),
+      team_(std::move(team)),
+      kernels_(kernels),
+      kv_(std::move(kv)) {}
+
+Status CpuExecutable::prepare(Plan plan) {
+  plan_ = std::move(plan);
+  const StageLimits limits{options_.max_step_tokens, options_.max_output_rows, &kernels_};
+  buffer_bytes_ = lay_out_buffers(plan_, limits);
+  shared_bytes_ = plan_.shared_bytes(limits);
+  scratch_bytes_ = plan_.scratch_bytes(limits);
+  const size_t bytes = buffer_bytes_ + shared_bytes_ + n_threads_ * scratch_bytes_;
+  BP_ASSIGN(workspace_, AlignedBuffer::allocate(bytes, "the workspace of a step"));
+  next_items_ = std::vector<std::atomic<uint64_t>>(plan_.stages.size());
+  return {};
+}
+
+Status CpuExecutable::memory(bp_memory_info& out) {
+  out.block_size = kv_.block_size();
+  out.weights_bytes = plan_.weights_bytes();
+  out.workspace_bytes = workspace_.size();
+  out.available_bytes = available_memory_bytes();
+  out.n_groups = program_->header().n_kv_groups;
+  out.max_in_flight = 1;
+  for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  out.k_dtype = dtype_of(kv_.k_type());
+  out.v_dtype = dtype_of(kv_.v_type());
+  return {};
+}
+
+Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
+  return kv_.allocate(n_blocks);
+}
+
+// Touches the workspace, so that the first steps meet no page faults in it.
+Status CpuExecutable::warm_up(const Progress& progress) {
+  const size_t part = size_t{4} << 20;
+  const uint64_t n_parts = (workspace_.size() + part - 1) / part;
+  if (progress.report(0, 1)) return cancelled("warming up was stopped");
+  team_->parallel_for(n_parts, [this, part](uint64_t i) {
+    std::memset(workspace_.data() + i * part, 0, std::min(part, workspace_.size() - i * part));
+  });
+  if (progress.report(1, 1)) return cancelled("warming up was stopped");
+  return {};
+}
+
+Status CpuExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
+  if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
+  BatchLimits limits;
+  limits.max_step_tokens = options_.max_step_tokens;
+  limits.max_sequences = options_.max_sequences;
+  limits.max_context = options_.max_context;
+  limits.max_output_rows = options_.max_output_rows;
+  limits.block_size = kv_.block_size();
+  limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
+  limits.n_blocks = kv_.n_blocks();
+  BP_TRY(validate_batch(batch, limits));
+  Step(*this, batch).run();
+  ticket = ++last_ticket_;
+  return {};
+}
+
+Status CpuExecutable::collect(uint64_t ticket) {
+  if (ticket != 0 && ticket == last_ticket_) return {};
+  return invalid_argument("no step has the ticket " + std::to_string(ticket));
+}
+
+}  // namespace bp::cpu

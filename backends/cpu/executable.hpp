@@ -1,0 +1,56 @@
+#pragma once
+// A compiled program and the memory to run it. submit runs the whole step.
+
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/kv_cache.hpp"
+#include "backends/cpu/plan/plan.hpp"
+#include "backends/cpu/threads/team.hpp"
+#include "backplane/backend.hpp"
+#include "backplane/program_view.hpp"
+
+namespace bp::cpu {
+
+class Step;
+
+class CpuExecutable : public Executable {
+ public:
+  CpuExecutable(std::shared_ptr<const ProgramView> program, const bp_compile_options& options,
+                std::shared_ptr<const Team> team, const Kernels& kernels, KvCache kv);
+
+  // Takes the plan and allocates the workspace.
+  Status prepare(Plan plan);
+
+  Status memory(bp_memory_info& out) override;
+  Status kv_allocate(std::span<const uint32_t> n_blocks) override;
+  Status warm_up(const Progress& progress) override;
+  Status submit(const bp_batch& batch, uint64_t& ticket) override;
+  Status collect(uint64_t ticket) override;
+
+ private:
+  friend class Step;
+
+  // Workspace: the buffers, then what stages share, then the workers' scratch.
+  [[nodiscard]] uint8_t* shared() const { return workspace_.data() + buffer_bytes_; }
+  [[nodiscard]] uint8_t* scratch(uint32_t worker) const {
+    return shared() + shared_bytes_ + worker * scratch_bytes_;
+  }
+
+  std::shared_ptr<const ProgramView> program_;
+  bp_compile_options options_;
+  uint32_t n_threads_;
+  std::shared_ptr<const Team> team_;
+  const Kernels& kernels_;
+  KvCache kv_;
+  Plan plan_;
+  AlignedBuffer workspace_;
+  size_t buffer_bytes_ = 0;
+  size_t shared_bytes_ = 0;
+  size_t scratch_bytes_ = 0;                       // of a worker
+  std::vector<std::atomic<uint64_t>> next_items_;  // of the stages
+  uint64_t last_ticket_ = 0;
+};
+
+}  // namespace bp::cpu

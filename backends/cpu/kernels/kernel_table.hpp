@@ -1,0 +1,109 @@
+#pragma once
+// The interface between ISA-specific kernels and the rest of the backend: plain functions over
+// plain memory. One table per instruction set; which one is chosen at run time.
+//
+// This header is compiled with wide instructions enabled: nothing in it may be an inline function
+// or a template instance that the linker could merge into generic code.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bp::cpu {
+
+// Weights stand in strips of kStripRows rows; a strip is the unit of work of a matrix product.
+inline constexpr uint32_t kStripRows = 16;
+
+// Attention reads the cache in tiles of kTilePositions absolute positions, whatever the block size;
+// a tile is kTileGroups groups of 16 positions, each within one block.
+inline constexpr uint32_t kTilePositions = 64;
+inline constexpr uint32_t kTileGroups = 4;
+
+// Rows of queries that attention kernels take at once.
+inline constexpr uint32_t kMaxQueryRows = 4;
+
+// Activations of quantised products: 8-bit integers with one scale per 32 columns, in panels of n
+// rows. A panel is a list of records, one per 32 columns, of kPanelWords * n words of 4 bytes:
+//   int8  q[8][n][4]      four consecutive columns of each row in a word
+//   float scale[n]        x = scale * q
+//   float sum[n]          scale * sum of the 32 q
+//   int32 sum8[n]         -8 * sum of the 32 q
+//   int32 half8[n]        -8 * sum of the first 16 q
+inline constexpr uint32_t kPanelWords = 12;
+inline constexpr uint32_t kPanelColumns = 32;
+
+// How a strip of weights is laid out; described in weights/strip_layout.hpp.
+enum class StripLayout : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
+inline constexpr uint32_t kStripLayouts = 8;
+
+enum class FloatType : uint8_t { kF32, kF16, kBF16 };
+inline constexpr uint32_t kFloatTypes = 3;
+
+// Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
+inline constexpr uint32_t kPanelWidths[] = {12, 8, 6, 4, 3, 2, 1};
+inline constexpr uint32_t kMaxPanelRows = 12;
+
+// y[t * y_stride + r] = row r of the strip . row t of the panel, for 16 rows and n panel rows.
+// Within 32 (16) columns of one scale sums are exact integers; scales fold them in float in
+// ascending order of columns, so that a result does not depend on n.
+using StripDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* y,
+                          size_t y_stride);
+
+// y[t * y_stride + r] = w row r . x row t for n_w_rows and n_x_rows. Each dot product sums 16 lanes
+// in ascending order of columns and then the lanes in a fixed tree.
+using FloatDot = void (*)(const void* w, size_t w_stride_bytes, uint32_t n_w_rows, const float* x,
+                          size_t x_stride, uint32_t n_x_rows, uint32_t n_columns, float* y,
+                          size_t y_stride);
+
+// One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
+// its keys [head_dim][key_stride] and of its values [16][value_stride]. Groups that hold no
+// position in [first, end) are never read.
+struct KvTile {
+  const void* keys[kTileGroups];
+  const void* values[kTileGroups];
+  uint32_t key_stride;    // elements from one dimension to the next: the block size
+  uint32_t value_stride;  // elements from one position to the next: value_dim rounded up to 16
+  uint32_t first, end;    // groups [first, end) are read
+};
+
+// scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows rows.
+using ScoreTile = void (*)(const KvTile& tile, const float* queries, size_t query_stride,
+                           uint32_t n_rows, uint32_t head_dim, float* scores);
+
+// out[r] += sum over positions [first, end) of probabilities[r * 64 + i] * value of position i.
+using AccumulateTile = void (*)(const KvTile& tile, const float* probabilities, uint32_t n_rows,
+                                uint32_t first, uint32_t end, float* out, size_t out_stride);
+
+struct Kernels {
+  const char* name;
+  uint32_t max_panel_rows;
+  StripDot strip_dot[kStripLayouts][kMaxPanelRows + 1];  // null where no panel has that width
+  FloatDot float_dot[kFloatTypes];
+
+  // Writes row t of a panel of n rows from x [n_columns].
+  void (*quantize_row)(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t);
+
+  float (*sum)(const float* x, size_t n);
+  float (*sum_of_squared_differences)(const float* x, float mean, size_t n);
+  // y = (x - mean) * factor * (weight + weight_offset) + bias; weight and bias may be null.
+  void (*affine)(const float* x, float mean, float factor, const float* weight, float weight_offset,
+                 const float* bias, float* y, size_t n);
+  void (*add)(const float* a, const float* b, float* y, size_t n);
+  void (*multiply)(const float* a, const float* b, float* y, size_t n);
+  void (*multiply_add)(const float* x, float factor, const float* addend, float* y, size_t n);
+  void (*scale)(const float* x, float factor, float* y, size_t n);
+  void (*softcap)(const float* x, float cap, float* y, size_t n);
+  void (*activate)(uint32_t activation, const float* x, float* y, size_t n);
+  // Turns the pairs (x[i], x[i + n_pairs]) by angles given by cosine and sine.
+  void (*rotate_halves)(const float* cosines, const float* sines, size_t n_pairs, float* x);
+
+  void (*from_f32[kFloatTypes])(const float* x, void* y, size_t n);  // rounds to nearest even
+
+  ScoreTile score_tile[kFloatTypes];            // by the type of the keys
+  AccumulateTile accumulate_tile[kFloatTypes];  // by the type of the values
+  // Scores of one row become probabilities against the running maximum: positions outside
+  // [first, end) get 0; returns the factor for what was accumulated before.
+  float (*softmax_tile)(float* scores, uint32_t first, uint32_t end, float scale, float softcap,
+                        float* maximum, float* sum);
+};
+
+}  // namespace bp::cpu

@@ -1,0 +1,154 @@
+// Kernels over single rows: quantisation, normalisation, element-wise functions.
+
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/math.inl"
+
+namespace bp::cpu::BP_CPU_ISA {
+namespace {
+
+// f(offset, load, store) for each 16 columns; the last ones partial.
+template <class F>
+inline void for_lanes(size_t n, F&& f) {
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    f(
+        i, [](const float* p) { return load(p); }, [](float* p, F32x16 x) { store(p, x); });
+  }
+  if (const size_t rest = n - i; rest > 0) {
+    f(
+        i, [=](const float* p) { return load_first(p, rest); },
+        [=](float* p, F32x16 x) { store_first(p, x, rest); });
+  }
+}
+
+// Below this magnitude a block of activations counts as zeros: 127 over it would overflow.
+constexpr float kTiny = 0x1p-100f;
+
+struct BlockScale {
+  float scale;    // x = scale * q
+  float inverse;  // q = x * inverse
+};
+
+inline BlockScale block_scale(F32x16 low, F32x16 high) {
+  const int32_t bits = reduce_max(max(magnitude_bits(low), magnitude_bits(high)));
+  float largest;
+  __builtin_memcpy(&largest, &bits, sizeof largest);
+  if (largest < kTiny) return {0, 0};
+  return {largest / 127.0f, 127.0f / largest};
+}
+
+void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t) {
+  for (uint32_t column = 0; column < n_columns; column += kPanelColumns) {
+    const F32x16 low = load(x + column);
+    const F32x16 high = load(x + column + 16);
+    const BlockScale block = block_scale(low, high);
+    const I32x16 q_low = to_int(mul(low, broadcast(block.inverse)));
+    const I32x16 q_high = to_int(mul(high, broadcast(block.inverse)));
+    int32_t words[8];
+    store_i8(reinterpret_cast<int8_t*>(words), q_low);
+    store_i8(reinterpret_cast<int8_t*>(words + 4), q_high);
+    for (uint32_t k = 0; k < 8; ++k) panel[k * n + t] = words[k];
+    // Unsigned: what stands for a NaN may overflow.
+    const auto half = static_cast<uint32_t>(reduce_add(q_low));
+    const uint32_t sum = half + static_cast<uint32_t>(reduce_add(q_high));
+    auto* floats = reinterpret_cast<float*>(panel);
+    floats[8 * n + t] = block.scale;
+    floats[9 * n + t] = block.scale * static_cast<float>(static_cast<int32_t>(sum));
+    panel[10 * n + t] = static_cast<int32_t>(sum * static_cast<uint32_t>(-8));
+    panel[11 * n + t] = static_cast<int32_t>(half * static_cast<uint32_t>(-8));
+    panel += kPanelWords * n;
+  }
+}
+
+float sum(const float* x, size_t n) {
+  F32x16 total = zero();
+  for_lanes(n, [&](size_t i, auto get, auto) { total = add(total, get(x + i)); });
+  return reduce_add(total);
+}
+
+float sum_of_squared_differences(const float* x, float mean, size_t n) {
+  F32x16 total = zero();
+  const F32x16 means = broadcast(mean);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const F32x16 d = sub(load(x + i), means);
+    total = fma(d, d, total);
+  }
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    const F32x16 d = where_between(0, rest, sub(load_first(x + i, n - i), means), zero());
+    total = fma(d, d, total);
+  }
+  return reduce_add(total);
+}
+
+void affine(const float* x, float mean, float factor, const float* weight, float weight_offset,
+            const float* bias, float* y, size_t n) {
+  const F32x16 means = broadcast(mean);
+  const F32x16 factors = broadcast(factor);
+  const F32x16 offsets = broadcast(weight_offset);
+  for_lanes(n, [&](size_t i, auto get, auto put) {
+    F32x16 v = mul(sub(get(x + i), means), factors);
+    if (weight != nullptr) v = mul(v, add(get(weight + i), offsets));
+    if (bias != nullptr) v = add(v, get(bias + i));
+    put(y + i, v);
+  });
+}
+
+void add_rows(const float* a, const float* b, float* y, size_t n) {
+  for_lanes(n, [&](size_t i, auto get, auto put) { put(y + i, add(get(a + i), get(b + i))); });
+}
+
+void multiply_rows(const float* a, const float* b, float* y, size_t n) {
+  for_lanes(n, [&](size_t i, auto get, auto put) { put(y + i, mul(get(a + i), get(b + i))); });
+}
+
+void multiply_add(const float* x, float factor, const float* addend, float* y, size_t n) {
+  const F32x16 f = broadcast(factor);
+  for_lanes(n,
+            [&](size_t i, auto get, auto put) { put(y + i, fma(get(x + i), f, get(addend + i))); });
+}
+
+void scale_row(const float* x, float factor, float* y, size_t n) {
+  const F32x16 f = broadcast(factor);
+  for_lanes(n, [&](size_t i, auto get, auto put) { put(y + i, mul(get(x + i), f)); });
+}
+
+void softcap_row(const float* x, float cap, float* y, size_t n) {
+  const F32x16 c = broadcast(cap);
+  for_lanes(n, [&](size_t i, auto get, auto put) { put(y + i, mul(c, tanh(div(get(x + i), c)))); });
+}
+
+void activate_row(uint32_t activation, const float* x, float* y, size_t n) {
+  for_lanes(n,
+            [&](size_t i, auto get, auto put) { put(y + i, activated(activation, get(x + i))); });
+}
+
+void rotate_halves(const float* cosines, const float* sines, size_t n_pairs, float* x) {
+  for_lanes(n_pairs, [&](size_t i, auto get, auto put) {
+    const F32x16 u = get(x + i);
+    const F32x16 v = get(x + n_pairs + i);
+    const F32x16 c = get(cosines + i);
+    const F32x16 s = get(sines + i);
+    put(x + i, sub(mul(u, c), mul(v, s)));
+    put(x + n_pairs + i, add(mul(u, s), mul(v, c)));
+  });
+}
+
+}  // namespace
+
+void set_row_kernels(Kernels& kernels) {
+  kernels.quantize_row = quantize_row;
+  kernels.sum = sum;
+  kernels.sum_of_squared_differences = sum_of_squared_differences;
+  kernels.affine = affine;
+  kernels.add = add_rows;
+  kernels.multiply = multiply_rows;
+  kernels.multiply_add = multiply_add;
+  kernels.scale = scale_row;
+  kernels.softcap = softcap_row;
+  kernels.activate = activate_row;
+  kernels.rotate_halves = rotate_halves;
+}
+
+}  // namespace bp::cpu::BP_CPU_ISA

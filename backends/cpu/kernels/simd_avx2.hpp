@@ -1,0 +1,278 @@
+#pragma once
+// Sixteen lanes as two 256-bit registers. Needs AVX2, FMA and F16C.
+// Included by the kernels of this instruction set alone; everything has internal linkage.
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BP_CPU_ISA avx2
+
+namespace bp::cpu::avx2 {
+namespace {
+
+inline constexpr uint32_t kMaxPanel = 4;
+inline constexpr uint32_t kFloatRows = 2;
+inline constexpr uint32_t kFloatColumns = 2;
+inline constexpr bool kSignedAsUnsigned = false;
+
+struct F32x16 {
+  __m256 a, b;
+};
+struct I32x16 {
+  __m256i a, b;
+};
+struct U8x64 {
+  __m256i a, b;
+};
+
+inline F32x16 zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+inline F32x16 broadcast(float x) {
+  return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+inline F32x16 load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+inline void store(float* p, F32x16 x) {
+  _mm256_storeu_ps(p, x.a);
+  _mm256_storeu_ps(p + 8, x.b);
+}
+// Lanes from n on are zero and their memory is not touched.
+inline F32x16 load_first(const float* p, size_t n) {
+  float lanes[16] = {};
+  __builtin_memcpy(lanes, p, n * sizeof(float));
+  return load(lanes);
+}
+inline void store_first(float* p, F32x16 x, size_t n) {
+  float lanes[16];
+  store(lanes, x);
+  __builtin_memcpy(p, lanes, n * sizeof(float));
+}
+inline F32x16 add(F32x16 x, F32x16 y) {
+  return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+inline F32x16 sub(F32x16 x, F32x16 y) {
+  return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+inline F32x16 mul(F32x16 x, F32x16 y) {
+  return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+inline F32x16 div(F32x16 x, F32x16 y) {
+  return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
+inline F32x16 fma(F32x16 x, F32x16 y, F32x16 z) {
+  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+// The second operand where one of the two is NaN.
+inline F32x16 max(F32x16 x, F32x16 y) {
+  return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+inline F32x16 min(F32x16 x, F32x16 y) {
+  return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
+inline F32x16 round(F32x16 x) {
+  constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(x.a, mode), _mm256_round_ps(x.b, mode)};
+}
+// y where x < limit, else z.
+inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
+  return {_mm256_blendv_ps(z.a, y.a, _mm256_cmp_ps(x.a, limit.a, _CMP_LT_OQ)),
+          _mm256_blendv_ps(z.b, y.b, _mm256_cmp_ps(x.b, limit.b, _CMP_LT_OQ))};
+}
+inline __m256 between(__m256i lane, int first, int end) {
+  const __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane);
+  const __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane);
+  return _mm256_castsi256_ps(_mm256_andnot_si256(below, inside));
+}
+// Lanes first <= i < end of x, others of y.
+inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
+  const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i high = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
+  return {_mm256_blendv_ps(y.a, x.a, between(low, first, end)),
+          _mm256_blendv_ps(y.b, x.b, between(high, first, end))};
+}
+inline F32x16 abs(F32x16 x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+inline F32x16 copy_sign(F32x16 magnitude, F32x16 from) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_or_ps(_mm256_andnot_ps(sign, magnitude.a), _mm256_and_ps(sign, from.a)),
+          _mm256_or_ps(_mm256_andnot_ps(sign, magnitude.b), _mm256_and_ps(sign, from.b))};
+}
+inline __m256 power_of_two(__m256i n) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+inline __m256 scale_by_power_of_two(__m256 x, __m256 n) {
+  const __m256i whole = _mm256_cvtps_epi32(n);
+  const __m256i half = _mm256_srai_epi32(whole, 1);
+  return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)),
+                       power_of_two(_mm256_sub_epi32(whole, half)));
+}
+// x * 2^n for integral n in [-252, 252].
+inline F32x16 scale_by_power_of_two(F32x16 x, F32x16 n) {
+  return {scale_by_power_of_two(x.a, n.a), scale_by_power_of_two(x.b, n.b)};
+}
+inline float reduce_add(F32x16 x) {
+  const __m256 a = _mm256_add_ps(x.a, x.b);
+  const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+inline float reduce_max(F32x16 x) {
+  const __m256 a = _mm256_max_ps(x.a, x.b);
+  const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+inline __m128i load_128(const void* p) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(p));
+}
+inline F32x16 load_f16(const uint16_t* p) {
+  return {_mm256_cvtph_ps(load_128(p)), _mm256_cvtph_ps(load_128(p + 8))};
+}
+inline __m256 widen_bf16(__m128i x) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+inline F32x16 load_bf16(const uint16_t* p) {
+  return {widen_bf16(load_128(p)), widen_bf16(load_128(p + 8))};
+}
+inline void store_f16(uint16_t* p, F32x16 x) {
+  constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.a, mode));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.b, mode));
+}
+inline __m256i round_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, nan), 16);
+}
+inline void store_bf16(uint16_t* p, F32x16 x) {
+  const __m256i packed = _mm256_packus_epi32(round_bf16(x.a), round_bf16(x.b));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+inline F32x16 load_u8(const uint8_t* p) {
+  const __m128i x = load_128(p);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
+}
+inline F32x16 load_i8(const uint8_t* p) {
+  const __m128i x = load_128(p);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
+}
+
+inline I32x16 broadcast_int(int32_t x) {
+  return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
+inline I32x16 sub(I32x16 x, I32x16 y) {
+  return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
+}
+template <int Bits>
+inline I32x16 shift_left(I32x16 x) {
+  return {_mm256_slli_epi32(x.a, Bits), _mm256_slli_epi32(x.b, Bits)};
+}
+inline F32x16 to_float(I32x16 x) {
+  return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+// The bits of |x|, which order like the values, NaN above all.
+inline I32x16 magnitude_bits(F32x16 x) {
+  const F32x16 y = abs(x);
+  return {_mm256_castps_si256(y.a), _mm256_castps_si256(y.b)};
+}
+inline I32x16 max(I32x16 x, I32x16 y) {
+  return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)};
+}
+inline int32_t reduce_max(I32x16 x) {
+  const __m256i a = _mm256_max_epi32(x.a, x.b);
+  const __m128i b = _mm_max_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  const __m128i c = _mm_max_epi32(b, _mm_shuffle_epi32(b, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(c, _mm_shuffle_epi32(c, 0xb1)));
+}
+inline int32_t reduce_add(I32x16 x) {
+  const __m256i a = _mm256_add_epi32(x.a, x.b);
+  const __m128i b = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  const __m128i c = _mm_add_epi32(b, _mm_shuffle_epi32(b, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(c, _mm_shuffle_epi32(c, 0xb1)));
+}
+// Nearest integers; what is no int32 becomes the smallest.
+inline I32x16 to_int(F32x16 x) {
+  return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+inline void store_i8(int8_t* p, I32x16 x) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  const __m128i low = _mm256_castsi256_si128(words);
+  const __m128i bytes = _mm_packs_epi16(low, _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+
+inline U8x64 load_bytes(const uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+inline U8x64 low_nibbles(U8x64 x) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+}
+inline U8x64 high_nibbles(U8x64 x) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), mask),
+          _mm256_and_si256(_mm256_srli_epi16(x.b, 4), mask)};
+}
+// 16 in the bytes whose bit is set.
+inline __m256i spread_16(uint32_t bits) {
+  const __m256i byte = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2,
+                                        2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+  const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
+  const __m256i own = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)), byte);
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(own, bit), bit);
+  return _mm256_and_si256(set, _mm256_set1_epi8(16));
+}
+// Adds 16 to the bytes whose bit is set.
+inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+  uint32_t mask[2];
+  __builtin_memcpy(mask, bits, sizeof mask);
+  return {_mm256_or_si256(x.a, spread_16(mask[0])), _mm256_or_si256(x.b, spread_16(mask[1]))};
+}
+template <int I>
+inline __m256i pair_at_16(__m256i pairs) {
+  if constexpr (I < 2) {
+    return _mm256_and_si256(_mm256_slli_epi16(pairs, 4 - 2 * I), _mm256_set1_epi8(0x30));
+  } else {
+    return _mm256_and_si256(_mm256_srli_epi16(pairs, 2 * I - 4), _mm256_set1_epi8(0x30));
+  }
+}
+// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
+template <int I>
+inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
+  return {_mm256_or_si256(x.a, pair_at_16<I>(pairs.a)),
+          _mm256_or_si256(x.b, pair_at_16<I>(pairs.b))};
+}
+// Signed bytes in the form that dot_signed takes: as they are.
+inline U8x64 prepare_signed(U8x64 x) {
+  return x;
+}
+inline __m256i dot(__m256i sum, __m256i w, __m256i a) {
+  const __m256i pairs = _mm256_maddubs_epi16(w, a);
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63, so that no pair saturates.
+inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
+  const __m256i four = _mm256_set1_epi32(a);
+  return {dot(sum.a, w.a, four), dot(sum.b, w.b, four)};
+}
+// |w| is at most 128 and |a| at most 127: no pair saturates.
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
+  const __m256i four = _mm256_set1_epi32(a);
+  return {dot(sum.a, _mm256_abs_epi8(w.a), _mm256_sign_epi8(four, w.a)),
+          dot(sum.b, _mm256_abs_epi8(w.b), _mm256_sign_epi8(four, w.b))};
+}
+
+}  // namespace
+}  // namespace bp::cpu::avx2

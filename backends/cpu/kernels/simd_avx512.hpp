@@ -1,0 +1,212 @@
+#pragma once
+// Sixteen lanes as one 512-bit register. Needs AVX-512 F, BW, VL, DQ and VNNI.
+// Included by the kernels of this instruction set alone; everything has internal linkage.
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BP_CPU_ISA avx512
+
+namespace bp::cpu::avx512 {
+namespace {
+
+inline constexpr uint32_t kMaxPanel = 12;
+inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
+inline constexpr uint32_t kFloatColumns = 4;  // activation rows of a float tile
+inline constexpr bool kSignedAsUnsigned = true;
+
+struct F32x16 {
+  __m512 v;
+};
+struct I32x16 {
+  __m512i v;
+};
+struct U8x64 {
+  __m512i v;
+};
+
+inline F32x16 zero() {
+  return {_mm512_setzero_ps()};
+}
+inline F32x16 broadcast(float x) {
+  return {_mm512_set1_ps(x)};
+}
+inline F32x16 load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+inline void store(float* p, F32x16 x) {
+  _mm512_storeu_ps(p, x.v);
+}
+// Lanes from n on are zero and their memory is not touched.
+inline F32x16 load_first(const float* p, size_t n) {
+  return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p)};
+}
+inline void store_first(float* p, F32x16 x, size_t n) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v);
+}
+inline F32x16 add(F32x16 a, F32x16 b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+inline F32x16 sub(F32x16 a, F32x16 b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+inline F32x16 mul(F32x16 a, F32x16 b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+inline F32x16 div(F32x16 a, F32x16 b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+// The second operand where one of the two is NaN.
+inline F32x16 max(F32x16 a, F32x16 b) {
+  return {_mm512_max_ps(a.v, b.v)};
+}
+inline F32x16 min(F32x16 a, F32x16 b) {
+  return {_mm512_min_ps(a.v, b.v)};
+}
+inline F32x16 round(F32x16 x) {
+  return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+// y where x < limit, else z.
+inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_LT_OQ), z.v, y.v)};
+}
+// Lanes first <= i < end of x, others of y.
+inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __mmask16 m = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(first)) &
+                      _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(end));
+  return {_mm512_mask_blend_ps(m, y.v, x.v)};
+}
+inline F32x16 abs(F32x16 x) {
+  return {_mm512_abs_ps(x.v)};
+}
+inline F32x16 copy_sign(F32x16 magnitude, F32x16 sign) {
+  const __m512i mask = _mm512_set1_epi32(static_cast<int>(0x80000000u));
+  const __m512i bits = _mm512_or_si512(_mm512_andnot_si512(mask, _mm512_castps_si512(magnitude.v)),
+                                       _mm512_and_si512(mask, _mm512_castps_si512(sign.v)));
+  return {_mm512_castsi512_ps(bits)};
+}
+// x * 2^n for integral n in [-252, 252].
+inline F32x16 scale_by_power_of_two(F32x16 x, F32x16 n) {
+  return {_mm512_scalef_ps(x.v, n.v)};
+}
+inline float reduce_add(F32x16 x) {
+  const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+inline float reduce_max(F32x16 x) {
+  const __m256 a = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+inline F32x16 load_f16(const uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+inline F32x16 load_bf16(const uint16_t* p) {
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+inline void store_f16(uint16_t* p, F32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline void store_bf16(uint16_t* p, F32x16 x) {
+  const __m512i bits = _mm512_castps_si512(x.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+  const __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
+  const __m512i rounded = _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, up, quiet), 16);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(rounded));
+}
+inline F32x16 load_u8(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
+}
+inline F32x16 load_i8(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+
+inline I32x16 broadcast_int(int32_t x) {
+  return {_mm512_set1_epi32(x)};
+}
+inline I32x16 sub(I32x16 a, I32x16 b) {
+  return {_mm512_sub_epi32(a.v, b.v)};
+}
+template <int Bits>
+inline I32x16 shift_left(I32x16 x) {
+  return {_mm512_slli_epi32(x.v, Bits)};
+}
+inline F32x16 to_float(I32x16 x) {
+  return {_mm512_cvtepi32_ps(x.v)};
+}
+// The bits of |x|, which order like the values, NaN above all.
+inline I32x16 magnitude_bits(F32x16 x) {
+  return {_mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7fffffff))};
+}
+inline I32x16 max(I32x16 a, I32x16 b) {
+  return {_mm512_max_epi32(a.v, b.v)};
+}
+inline int32_t reduce_max(I32x16 x) {
+  return _mm512_reduce_max_epi32(x.v);
+}
+inline int32_t reduce_add(I32x16 x) {
+  return _mm512_reduce_add_epi32(x.v);
+}
+// Nearest integers; what is no int32 becomes the smallest.
+inline I32x16 to_int(F32x16 x) {
+  return {_mm512_cvtps_epi32(x.v)};
+}
+inline void store_i8(int8_t* p, I32x16 x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
+}
+
+inline U8x64 load_bytes(const uint8_t* p) {
+  return {_mm512_loadu_si512(p)};
+}
+inline U8x64 low_nibbles(U8x64 x) {
+  return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))};
+}
+inline U8x64 high_nibbles(U8x64 x) {
+  return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
+}
+// Adds 16 to the bytes whose bit is set.
+inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+  uint64_t mask;
+  __builtin_memcpy(&mask, bits, sizeof mask);
+  return {_mm512_mask_add_epi8(x.v, mask, x.v, _mm512_set1_epi8(16))};
+}
+// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
+template <int I>
+inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
+  __m512i shifted;
+  if constexpr (I < 2) {
+    shifted = _mm512_slli_epi16(pairs.v, 4 - 2 * I);
+  } else {
+    shifted = _mm512_srli_epi16(pairs.v, 2 * I - 4);
+  }
+  return {_mm512_or_si512(x.v, _mm512_and_si512(shifted, _mm512_set1_epi8(0x30)))};
+}
+// Signed bytes in the form that dot_signed takes: moved up by 128.
+inline U8x64 prepare_signed(U8x64 x) {
+  return {_mm512_xor_si512(x.v, _mm512_set1_epi8(-128))};
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63.
+inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
+  return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(a))};
+}
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
+  return dot(sum, w, a);
+}
+
+}  // namespace
+}  // namespace bp::cpu::avx512

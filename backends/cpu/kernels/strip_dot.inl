@@ -1,0 +1,249 @@
+// Dot products of one strip of quantised weights with a panel of quantised activations.
+
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/unroll.hpp"
+#include "backends/cpu/weights/strip_layout.hpp"
+
+namespace bp::cpu::BP_CPU_ISA {
+namespace {
+
+// Each format gives, for block b of a record: quants<k>, the unsigned quants of columns 4k..4k+3 of
+// 16 rows; the scale of its first or second half; whether it has a minimum for each block;
+// kOffset8, how many times 8 its quants lie above their values (as a shift), or kNoOffset.
+constexpr int kNoOffset = -1;
+
+inline F32x16 f16_at(const uint8_t* p) {
+  return load_f16(reinterpret_cast<const uint16_t*>(p));
+}
+
+template <int K>
+inline U8x64 nibbles(const uint8_t* body) {
+  const U8x64 both = load_bytes(body + 64 * (K % 4));
+  if constexpr (K < 4) {
+    return low_nibbles(both);
+  } else {
+    return high_nibbles(both);
+  }
+}
+
+template <StripLayout Layout>
+struct Shape {
+  static constexpr StripShape kShape = kStripShapes[static_cast<int>(Layout)];
+  static constexpr uint32_t kBlocks = kShape.record_columns / kPanelColumns;
+  static constexpr uint32_t kRecordBytes = kShape.header_bytes + kBlocks * kShape.body_bytes;
+  static constexpr bool kHalves = false;
+  static constexpr bool kSigned = false;
+  static const uint8_t* body(const uint8_t* record, uint32_t b) {
+    return record + kShape.header_bytes + b * kShape.body_bytes;
+  }
+};
+
+struct Q4_0 : Shape<StripLayout::kQ4_0> {
+  static constexpr int kOffset8 = 0;
+  static constexpr bool kHasMinimum = false;
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return nibbles<K>(body);
+  }
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
+};
+
+struct Q5_0 : Shape<StripLayout::kQ5_0> {
+  static constexpr int kOffset8 = 1;
+  static constexpr bool kHasMinimum = false;
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return add_16_where(nibbles<K>(body), body + 256 + 8 * K);
+  }
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
+};
+
+struct Q8_0 : Shape<StripLayout::kQ8_0> {
+  static constexpr int kOffset8 = kSignedAsUnsigned ? 4 : kNoOffset;
+  static constexpr bool kHasMinimum = false;
+  static constexpr bool kSigned = true;
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return prepare_signed(load_bytes(body + 64 * K));
+  }
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
+};
+
+template <StripLayout Layout>
+struct ScaleAndMinimum : Shape<Layout> {
+  static constexpr int kOffset8 = kNoOffset;
+  static constexpr bool kHasMinimum = true;
+  static F32x16 scale(const uint8_t* record, uint32_t, int) { return f16_at(record); }
+  static F32x16 minimum(const uint8_t* record, uint32_t) { return f16_at(record + 32); }
+};
+
+struct Q4_1 : ScaleAndMinimum<StripLayout::kQ4_1> {
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return nibbles<K>(body);
+  }
+};
+
+struct Q5_1 : ScaleAndMinimum<StripLayout::kQ5_1> {
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return add_16_where(nibbles<K>(body), body + 256 + 8 * K);
+  }
+};
+
+template <StripLayout Layout>
+struct SuperBlock : Shape<Layout> {
+  static constexpr int kOffset8 = kNoOffset;
+  static constexpr bool kHasMinimum = true;
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) {
+    return mul(f16_at(record), load_u8(record + 64 + 16 * b));
+  }
+  static F32x16 minimum(const uint8_t* record, uint32_t b) {
+    return mul(f16_at(record + 32), load_u8(record + 192 + 16 * b));
+  }
+};
+
+struct Q4_K : SuperBlock<StripLayout::kQ4_K> {
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return nibbles<K>(body);
+  }
+};
+
+struct Q5_K : SuperBlock<StripLayout::kQ5_K> {
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return add_16_where(nibbles<K>(body), body + 256 + 8 * K);
+  }
+};
+
+struct Q6_K : Shape<StripLayout::kQ6_K> {
+  static constexpr int kOffset8 = 2;
+  static constexpr bool kHasMinimum = false;
+  static constexpr bool kHalves = true;
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return or_pair<K % 4>(nibbles<K>(body), load_bytes(body + 256 + 64 * (K / 4)));
+  }
+  static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
+    return mul(f16_at(record), load_i8(record + 64 + 16 * (2 * b + static_cast<uint32_t>(half))));
+  }
+};
+
+// The words of one panel record.
+template <uint32_t N>
+struct PanelRecord {
+  const int32_t* words;
+  [[nodiscard]] int32_t quants(uint32_t k, uint32_t t) const { return words[k * N + t]; }
+  [[nodiscard]] F32x16 scale(uint32_t t) const {
+    return broadcast(reinterpret_cast<const float*>(words)[8 * N + t]);
+  }
+  [[nodiscard]] F32x16 sum(uint32_t t) const {
+    return broadcast(reinterpret_cast<const float*>(words)[9 * N + t]);
+  }
+  [[nodiscard]] I32x16 sum8(uint32_t t) const { return broadcast_int(words[10 * N + t]); }
+  [[nodiscard]] I32x16 half8(uint32_t t) const { return broadcast_int(words[11 * N + t]); }
+};
+
+template <class W, uint32_t N, int K>
+inline void dot_columns(const uint8_t* body, PanelRecord<N> x, I32x16* sums) {
+  const U8x64 w = W::template quants<K>(body);
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    sums[t] = W::kSigned ? dot_signed(sums[t], w, x.quants(K, t)) : dot(sums[t], w, x.quants(K, t));
+  }
+}
+
+// Starts sums at what the quants' offset adds, so that they end exact. half: 0 or 1, or -1 for
+// both.
+template <class W, uint32_t N>
+inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    if constexpr (W::kOffset8 == kNoOffset) {
+      sums[t] = broadcast_int(0);
+    } else {
+      const I32x16 units = half < 0    ? x.sum8(t)
+                           : half == 0 ? x.half8(t)
+                                       : sub(x.sum8(t), x.half8(t));
+      sums[t] = shift_left<W::kOffset8>(units);
+    }
+  }
+}
+
+template <uint32_t N>
+inline void fold(PanelRecord<N> x, F32x16 scale, const I32x16* sums, F32x16* y) {
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    y[t] = fma(to_float(sums[t]), mul(scale, x.scale(t)), y[t]);
+  }
+}
+
+template <class W, uint32_t N>
+inline void dot_block(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x16* y) {
+  const uint8_t* body = W::body(record, b);
+  I32x16 sums[N];
+  start_sums<W>(x, W::kHalves ? 0 : -1, sums);
+  dot_columns<W, N, 0>(body, x, sums);
+  dot_columns<W, N, 1>(body, x, sums);
+  dot_columns<W, N, 2>(body, x, sums);
+  dot_columns<W, N, 3>(body, x, sums);
+  if constexpr (W::kHalves) {
+    fold(x, W::scale(record, b, 0), sums, y);
+    start_sums<W>(x, 1, sums);
+  }
+  dot_columns<W, N, 4>(body, x, sums);
+  dot_columns<W, N, 5>(body, x, sums);
+  dot_columns<W, N, 6>(body, x, sums);
+  dot_columns<W, N, 7>(body, x, sums);
+  fold(x, W::scale(record, b, 1), sums, y);
+  if constexpr (W::kHasMinimum) {
+    const F32x16 minimum = W::minimum(record, b);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = fma(minimum, x.sum(t), y[t]);
+  }
+}
+
+template <class W, uint32_t N>
+void strip_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* out,
+               size_t out_stride) {
+  F32x16 y[N];
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = zero();
+  for (uint32_t column = 0; column < n_columns; column += W::kShape.record_columns) {
+    for (uint32_t b = 0; b < W::kBlocks && column + b * kPanelColumns < n_columns; ++b) {
+      dot_block<W>(strip, b, PanelRecord<N>{panel}, y);
+      panel += kPanelWords * N;
+    }
+    strip += W::kRecordBytes;
+  }
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) store(out + t * out_stride, y[t]);
+}
+
+template <class W, uint32_t N>
+void set_width(StripDot* by_width) {
+  if constexpr (N <= kMaxPanel) by_width[N] = strip_dot<W, N>;
+}
+
+template <class W>
+void set_widths(Kernels& kernels, StripLayout layout) {
+  StripDot* by_width = kernels.strip_dot[static_cast<int>(layout)];
+  set_width<W, 1>(by_width);
+  set_width<W, 2>(by_width);
+  set_width<W, 3>(by_width);
+  set_width<W, 4>(by_width);
+  set_width<W, 6>(by_width);
+  set_width<W, 8>(by_width);
+  set_width<W, 12>(by_width);
+}
+
+}  // namespace
+
+void set_strip_kernels(Kernels& kernels) {
+  kernels.max_panel_rows = kMaxPanel;
+  set_widths<Q4_0>(kernels, StripLayout::kQ4_0);
+  set_widths<Q4_1>(kernels, StripLayout::kQ4_1);
+  set_widths<Q5_0>(kernels, StripLayout::kQ5_0);
+  set_widths<Q5_1>(kernels, StripLayout::kQ5_1);
+  set_widths<Q8_0>(kernels, StripLayout::kQ8_0);
+  set_widths<Q4_K>(kernels, StripLayout::kQ4_K);
+  set_widths<Q5_K>(kernels, StripLayout::kQ5_K);
+  set_widths<Q6_K>(kernels, StripLayout::kQ6_K);
+}
+
+}  // namespace bp::cpu::BP_CPU_ISA

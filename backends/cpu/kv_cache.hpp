@@ -1,0 +1,78 @@
+#pragma once
+// The KV memory of one executable. Of a slot, a block holds for each KV head the keys [k_head_dim]
+// [block_size], transposed so that scores need no sums across lanes, then the values [block_size]
+// [v_head_dim rounded up to 16]. Blocks of a slot lie one after another.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backplane/batch.h"
+#include "backplane/program.h"
+#include "backplane/status.hpp"
+
+namespace bp::cpu {
+
+inline constexpr uint32_t kDefaultBlockSize = 64;
+
+// The proposed block size where kernels take it, a multiple of 16 up to 1024; else 64.
+[[nodiscard]] uint32_t choose_block_size(uint32_t proposed);
+
+class KvCache {
+ public:
+  KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
+          FloatType k_type, FloatType v_type);
+
+  [[nodiscard]] uint32_t block_size() const { return block_size_; }
+  [[nodiscard]] FloatType k_type() const { return k_type_; }
+  [[nodiscard]] FloatType v_type() const { return v_type_; }
+  [[nodiscard]] const bp_kv_slot& slot(uint32_t i) const { return slots_[i].shape; }
+  [[nodiscard]] uint64_t block_bytes(uint32_t group) const;
+
+  Status allocate(std::span<const uint32_t> n_blocks);
+  [[nodiscard]] bool is_allocated() const { return !n_blocks_.empty() || n_groups_ == 0; }
+  [[nodiscard]] std::span<const uint32_t> n_blocks() const { return n_blocks_; }
+
+  // Precondition: indices are in range.
+  void apply(const bp_block_op& op);
+
+  // The tile of 64 positions from first_position on, as one KV head of a slot sees it through a
+  // sequence's block table; positions outside [begin, end) are left out.
+  [[nodiscard]] KvTile tile(uint32_t slot, uint32_t head, const int32_t* blocks,
+                            uint32_t first_position, uint32_t begin, uint32_t end) const;
+
+  // Stores one head's key [k_head_dim] and value [v_head_dim] at a position of a block. Different
+  // heads or positions may be stored from different threads.
+  void store(const Kernels& kernels, uint32_t slot, uint32_t head, int32_t block, uint32_t offset,
+             const float* key, const float* value);
+
+ private:
+  struct Slot {
+    bp_kv_slot shape;
+    uint32_t value_stride;  // elements
+    uint64_t key_bytes;     // of one head in one block
+    uint64_t head_bytes;    // keys and values of one head in one block
+    uint64_t block_bytes;
+    AlignedBuffer blocks;
+  };
+
+  [[nodiscard]] uint8_t* head(const Slot& slot, int32_t block, uint32_t head) const {
+    return slot.blocks.data() + static_cast<uint64_t>(block) * slot.block_bytes +
+           head * slot.head_bytes;
+  }
+
+  std::vector<Slot> slots_;
+  uint32_t n_groups_;
+  uint32_t block_size_;
+  FloatType k_type_;
+  FloatType v_type_;
+  std::vector<uint32_t> n_blocks_;
+};
+
+[[nodiscard]] constexpr uint32_t float_bytes(FloatType type) {
+  return type == FloatType::kF32 ? 4 : 2;
+}
+
+}  // namespace bp::cpu

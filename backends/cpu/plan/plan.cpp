@@ -1,0 +1,89 @@
+#include "backends/cpu/plan/plan.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace bp::cpu {
+
+namespace {
+
+struct Lifetime {
+  uint32_t first = ~0u;
+  uint32_t last = 0;
+  void extend(uint32_t stage) {
+    first = std::min(first, stage);
+    last = std::max(last, stage);
+  }
+  [[nodiscard]] bool overlaps(const Lifetime& other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+std::vector<Lifetime> lifetimes(const Plan& plan) {
+  std::vector<Lifetime> all(plan.buffers.size());
+  for (uint32_t s = 0; s < plan.stages.size(); ++s) {
+    for (const uint32_t b : plan.stages[s]->reads) all[b].extend(s);
+    for (const uint32_t b : plan.stages[s]->writes) all[b].extend(s);
+  }
+  for (size_t b = 0; b < all.size(); ++b) {
+    if (plan.buffers[b].is_output) all[b].last = ~0u;
+  }
+  return all;
+}
+
+}  // namespace
+
+size_t lay_out_buffers(Plan& plan, const StageLimits& limits) {
+  const std::vector<Lifetime> lives = lifetimes(plan);
+  std::vector<uint32_t> order;
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    if (lives[b].first != ~0u) order.push_back(b);
+  }
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    return plan.buffers[a].bytes(limits) > plan.buffers[b].bytes(limits);
+  });
+  // The largest first, each at the lowest place free during its life.
+  size_t total = 0;
+  std::vector<uint32_t> placed;
+  for (const uint32_t b : order) {
+    const size_t bytes = plan.buffers[b].bytes(limits);
+    std::set<std::pair<size_t, size_t>> taken;
+    for (const uint32_t other : placed) {
+      if (!lives[b].overlaps(lives[other])) continue;
+      const size_t begin = plan.buffers[other].offset;
+      taken.emplace(begin, begin + plan.buffers[other].bytes(limits));
+    }
+    size_t offset = 0;
+    for (const auto& [begin, end] : taken) {
+      if (offset + bytes <= begin) break;
+      offset = std::max(offset, end);
+    }
+    plan.buffers[b].offset = offset;
+    total = std::max(total, offset + bytes);
+    placed.push_back(b);
+  }
+  return total;
+}
+
+uint64_t Plan::weights_bytes() const {
+  std::set<const PreparedWeight*> distinct;
+  for (const auto& weight : weights) distinct.insert(weight.get());
+  uint64_t bytes = 0;
+  for (const PreparedWeight* weight : distinct) bytes += weight->owned_bytes();
+  for (const auto& vector : vectors) bytes += vector->size() * sizeof(float);
+  return bytes;
+}
+
+size_t Plan::scratch_bytes(const StageLimits& limits) const {
+  size_t bytes = 0;
+  for (const auto& stage : stages) bytes = std::max(bytes, stage->scratch_bytes(limits));
+  return (bytes + 63) / 64 * 64;
+}
+
+size_t Plan::shared_bytes(const StageLimits& limits) const {
+  size_t bytes = 0;
+  for (const auto& stage : stages) bytes = std::max(bytes, stage->shared_bytes(limits));
+  return (bytes + 63) / 64 * 64;
+}
+
+}  // namespace bp::cpu

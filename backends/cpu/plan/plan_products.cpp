@@ -1,0 +1,130 @@
+#include "backends/cpu/plan/planner.hpp"
+
+namespace bp::cpu {
+
+Status Planner::add_projection(MatmulSpec& spec, const WeightRows& rows, const float* bias,
+                               uint32_t out) {
+  BP_ASSIGN(auto weight, weights_.get(rows, team_));
+  plan_.weights.push_back(weight);
+  spec.projections.push_back({std::move(weight), bias, out});
+  return {};
+}
+
+Status Planner::plan_linear(const bp_op& op) {
+  MatmulSpec spec;
+  spec.activation = attributes_of<bp_attr_linear>(op).activation;
+  return plan_product(op, std::move(spec));
+}
+
+Status Planner::plan_matmul(const bp_op& op) {
+  return plan_product(op, {});
+}
+
+Status Planner::plan_lm_head(const bp_op& op) {
+  const auto a = attributes_of<bp_attr_lm_head>(op);
+  MatmulSpec spec;
+  spec.scale = a.scale;
+  spec.softcap = a.softcap;
+  return plan_product(op, std::move(spec));
+}
+
+// One weight in slot 0, its bias in slot 1. Where the result's only use is to be added to a
+// residual by a norm, the sum is made here.
+Status Planner::plan_product(const bp_op& op, MatmulSpec spec) {
+  spec.input = take_rows(op.inputs[0]);
+  const WeightRows rows = WeightRows::of(program_.weights()[op.weights[0]]);
+  BP_TRY(add_projection(spec, rows, vector(op, 1), 0));
+  spec.projections[0].out = open_product(op.outputs[0], spec);
+  add_stage<MatmulStage>(std::move(spec));
+  return {};
+}
+
+uint32_t Planner::open_product(uint32_t y, MatmulSpec& spec) {
+  const auto consumer = only_consumer(y);
+  if (consumer && kind_of(program_.ops()[*consumer]) == BP_OP_NORM) {
+    const bp_op& norm = program_.ops()[*consumer];
+    const uint32_t residual = slot_at(input_slots(norm), norm.inputs[0] == y ? 1 : 0);
+    const bool ready = residual != BP_NONE && residual != y && buffers_[residual].has_value();
+    if (ready) {
+      spec.residual = *buffers_[residual];
+      const uint32_t out = add_buffer(count_of(y), static_cast<uint32_t>(value(y).width));
+      const uint32_t sum = slot_at(output_slots(norm), 1);
+      if (sum != BP_NONE) buffers_[sum] = out;
+      summed_[*consumer] = out;
+      return out;
+    }
+  }
+  open(y);
+  return *buffers_[y];
+}
+
+Status Planner::plan_qkv(const bp_op& op) {
+  const auto a = attributes_of<bp_attr_qkv>(op);
+  MatmulSpec spec;
+  spec.input = take_rows(op.inputs[0]);
+  const bool packed = slot_at(weight_slots(op), 1) == BP_NONE;
+  const uint64_t n_rows[3] = {uint64_t{a.n_heads} * a.head_dim, uint64_t{a.n_kv_heads} * a.head_dim,
+                              uint64_t{a.n_kv_heads} * a.v_head_dim};
+  const float* packed_bias = packed ? vector(op, 3) : nullptr;
+  uint64_t first = 0;
+  for (uint32_t i = 0; i < 3; ++i) {
+    WeightRows rows = WeightRows::of(program_.weights()[op.weights[packed ? 0 : i]]);
+    if (packed) rows = rows.slice(first, n_rows[i]);
+    const float* bias = packed_bias != nullptr ? packed_bias + first
+                        : packed               ? nullptr
+                                               : vector(op, 3 + i);
+    open(op.outputs[i]);
+    BP_TRY(add_projection(spec, rows, bias, *buffers_[op.outputs[i]]));
+    first += n_rows[i];
+  }
+  add_stage<MatmulStage>(std::move(spec));
+  for (uint32_t i = 0; i < 2; ++i) {
+    const float* weight = vector(op, 6 + i);
+    if (weight == nullptr) continue;
+    Normalization norm;
+    norm.kind = a.norm_kind;
+    norm.eps = a.norm_eps;
+    norm.weight_offset = a.norm_weight_offset;
+    norm.weight = weight;
+    norm.n_weight = a.head_dim;
+    HeadSource heads;
+    heads.buffer = *buffers_[op.outputs[i]];
+    heads.head_dim = a.head_dim;
+    heads.norm = norm;
+    provide_heads(op.outputs[i], heads);
+  }
+  return {};
+}
+
+Status Planner::plan_gated_mlp(const bp_op& op) {
+  const bool packed = slot_at(weight_slots(op), 1) == BP_NONE;
+  const WeightRows gate = WeightRows::of(program_.weights()[op.weights[0]]);
+  const uint32_t n_ff = packed ? gate.n_rows / 2 : gate.n_rows;
+  const WeightRows up =
+      packed ? gate.slice(n_ff, n_ff) : WeightRows::of(program_.weights()[op.weights[1]]);
+  const float* gate_bias = vector(op, 3);
+  const float* up_bias = vector(op, 4);
+  if (packed && gate_bias != nullptr) up_bias = gate_bias + n_ff;
+
+  MatmulSpec hidden;
+  hidden.input = take_rows(op.inputs[0]);
+  hidden.gated = true;
+  hidden.activation = attributes_of<bp_attr_gated_mlp>(op).activation;
+  const RowCount count = hidden.input.count;
+  const uint32_t between = add_buffer(count, n_ff);
+  BP_TRY(add_projection(hidden, gate.slice(0, n_ff), gate_bias, between));
+  BP_TRY(add_projection(hidden, up, up_bias, between));
+  add_stage<MatmulStage>(std::move(hidden));
+
+  MatmulSpec down;
+  down.input.buffer = between;
+  down.input.width = n_ff;
+  down.input.count = count;
+  const WeightRows rows = WeightRows::of(program_.weights()[op.weights[2]]);
+  BP_TRY(add_projection(down, rows, vector(op, 5), 0));
+  down.projections[0].out = open_product(op.outputs[0], down);
+  add_stage<MatmulStage>(std::move(down));
+  return {};
+}
+
+}  // namespace bp::cpu

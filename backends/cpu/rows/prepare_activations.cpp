@@ -1,0 +1,82 @@
+#include "backends/cpu/rows/prepare_activations.hpp"
+
+#include <cstring>
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr size_t round_up_64(size_t n) {
+  return (n + 63) / 64 * 64;
+}
+
+size_t float_stride(uint32_t width) {
+  return round_up_64(width * sizeof(float)) / sizeof(float);
+}
+
+}  // namespace
+
+size_t ActivationMaker::bytes(uint32_t n_rows) const {
+  const size_t floats = copies_floats() ? n_rows * float_stride(source_.width) * sizeof(float) : 0;
+  const size_t panels =
+      panels_ ? round_up_64(n_rows * panel_row_words(source_.width) * sizeof(int32_t)) : 0;
+  return floats + panels;
+}
+
+Activations ActivationMaker::make(const StepContext& step, const Worker& worker,
+                                  uint8_t* scratch) const {
+  const uint32_t n_rows = source_.count.of(step);
+  const bool is_private = n_rows <= kPrivateRows || worker.n == 1;
+  uint8_t* memory = n_rows <= kPrivateRows ? scratch : step.shared;
+  Activations out;
+  out.n_rows = n_rows;
+  if (panels_) {
+    out.panels = reinterpret_cast<const int32_t*>(memory);
+    memory += round_up_64(n_rows * panel_row_words(source_.width) * sizeof(int32_t));
+  }
+  if (copies_floats()) {
+    out.floats = reinterpret_cast<const float*>(memory);
+    out.float_stride = float_stride(source_.width);
+  } else {
+    const RowsView& rows = step.values[source_.buffer];
+    out.floats = rows.data;
+    out.float_stride = rows.stride;
+  }
+  if (is_private) {
+    fill(step, 0, n_rows, out);
+    return out;
+  }
+  // Whole panels for each worker.
+  const uint32_t width = step.kernels->max_panel_rows;
+  const Range own = worker.share((n_rows + width - 1) / width);
+  fill(step, own.begin * width, std::min(own.end * width, n_rows), out);
+  worker.barrier();
+  return out;
+}
+
+void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end,
+                           const Activations& out) const {
+  const Kernels& kernels = *step.kernels;
+  auto* floats = const_cast<float*>(out.floats);
+  auto* words = const_cast<int32_t*>(out.panels);
+  for_each_panel(begin, end, kernels.max_panel_rows, [&](uint32_t first, uint32_t n) {
+    for (uint32_t t = 0; t < n; ++t) {
+      const float* row = source_.row(step, first + t);
+      if (copies_floats()) {
+        float* own = floats + (first + t) * out.float_stride;
+        if (source_.norm) {
+          normalize_row(kernels, *source_.norm, row, source_.width, own);
+        } else {
+          std::memcpy(own, row, source_.width * sizeof(float));
+        }
+        row = own;
+      }
+      if (panels_) {
+        kernels.quantize_row(row, source_.width, words + first * panel_row_words(source_.width), n,
+                             t);
+      }
+    }
+  });
+}
+
+}  // namespace bp::cpu

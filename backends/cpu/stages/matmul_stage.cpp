@@ -1,0 +1,167 @@
+#include "backends/cpu/stages/matmul_stage.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr uint32_t kPieceStrips = 4;  // strips finished together
+constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
+
+// A chunk of rows stays in the second-level cache while strips of weights pass by.
+constexpr size_t kChunkBytes = size_t{384} << 10;
+constexpr uint32_t kMinChunkRows = 48;
+constexpr uint32_t kMaxChunkRows = 192;
+
+constexpr size_t round_up_64(size_t n) {
+  return (n + 63) / 64 * 64;
+}
+
+bool any_takes_panels(const MatmulSpec& spec, bool panels) {
+  return std::ranges::any_of(
+      spec.projections, [=](const Projection& p) { return p.weight->takes_panels() == panels; });
+}
+
+}  // namespace
+
+struct MatmulStage::Scratch {
+  float* up;       // [chunk rows, kPieceColumns]
+  float* partial;  // [chunk rows, kStripRows] a strip with fewer rows
+  uint8_t* weight;
+};
+
+// Strips [strips.begin, strips.end) of a projection times rows [first, first + n).
+struct MatmulStage::Piece {
+  uint32_t projection;
+  Range strips;
+  uint32_t first, n;
+
+  [[nodiscard]] uint32_t column() const { return strips.begin * kStripRows; }
+  [[nodiscard]] uint32_t n_columns(const PreparedWeight& weight) const {
+    return std::min(strips.end * kStripRows, weight.n_rows()) - column();
+  }
+};
+
+MatmulStage::MatmulStage(MatmulSpec spec)
+    : spec_(std::move(spec)),
+      activations_(spec_.input, any_takes_panels(spec_, false), any_takes_panels(spec_, true)) {
+  reads.push_back(spec_.input.buffer);
+  if (spec_.residual) reads.push_back(*spec_.residual);
+  writes.push_back(spec_.projections[0].out);
+  for (size_t i = 1; i < spec_.projections.size() && !spec_.gated; ++i) {
+    writes.push_back(spec_.projections[i].out);
+  }
+}
+
+uint32_t MatmulStage::chunk_rows(const Kernels& kernels) const {
+  const size_t row_bytes = panel_row_words(spec_.input.width) * sizeof(int32_t) + 1;
+  const auto fitting = static_cast<uint32_t>(std::min<size_t>(kChunkBytes / row_bytes, ~0u));
+  const uint32_t rows = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
+  return rows / kernels.max_panel_rows * kernels.max_panel_rows;
+}
+
+size_t MatmulStage::scratch_bytes(const StageLimits& limits) const {
+  size_t weight = 0;
+  for (const Projection& p : spec_.projections)
+    weight = std::max(weight, p.weight->scratch_bytes());
+  const size_t rows = chunk_rows(*limits.kernels);
+  return round_up_64(activations_.scratch_bytes()) +
+         rows * (kPieceColumns + kStripRows) * sizeof(float) + weight;
+}
+
+size_t MatmulStage::shared_bytes(const StageLimits& limits) const {
+  return activations_.shared_bytes(limits);
+}
+
+void MatmulStage::run(const StepContext& step, const Worker& worker) const {
+  const Activations x = activations_.make(step, worker, worker.scratch);
+  const uint32_t chunk = chunk_rows(*step.kernels);
+  Scratch scratch{};
+  scratch.up = reinterpret_cast<float*>(worker.scratch + round_up_64(activations_.scratch_bytes()));
+  scratch.partial = scratch.up + size_t{chunk} * kPieceColumns;
+  scratch.weight = reinterpret_cast<uint8_t*>(scratch.partial + size_t{chunk} * kStripRows);
+  uint32_t n_strips = 0;
+  for (const Projection& p : spec_.projections) {
+    n_strips += spec_.gated && n_strips > 0 ? 0 : p.weight->n_strips();
+  }
+  const Range own = worker.share(n_strips);
+  for (uint32_t first = 0; first < x.n_rows; first += chunk) {
+    run_strips(step, x, first, std::min(chunk, x.n_rows - first), own, scratch);
+  }
+}
+
+// `strips` counts through all projections; gate and up strips count together.
+void MatmulStage::run_strips(const StepContext& step, const Activations& x, uint32_t first,
+                             uint32_t n, Range strips, const Scratch& scratch) const {
+  uint32_t before = 0;
+  const size_t n_projections = spec_.gated ? 1 : spec_.projections.size();
+  for (uint32_t p = 0; p < n_projections; ++p) {
+    const uint32_t count = spec_.projections[p].weight->n_strips();
+    const uint32_t begin = std::max(strips.begin, before);
+    const uint32_t end = std::min(strips.end, before + count);
+    for (uint32_t s = begin; s < end; s += kPieceStrips) {
+      const Range own{s - before, std::min(s + kPieceStrips, end) - before};
+      run_piece(step, x, Piece{p, own, first, n}, scratch);
+    }
+    before += count;
+  }
+}
+
+void MatmulStage::run_piece(const StepContext& step, const Activations& x, const Piece& piece,
+                            const Scratch& scratch) const {
+  const Projection& projection = spec_.projections[piece.projection];
+  const RowsView& out = step.values[projection.out];
+  dot_piece(step, x, projection, piece, {out.row(piece.first) + piece.column(), out.stride},
+            scratch);
+  if (spec_.gated) {
+    dot_piece(step, x, spec_.projections[1], piece, {scratch.up, kPieceColumns}, scratch);
+  }
+  finish(step, projection, piece, scratch);
+}
+
+// out: at the piece's first row and column.
+void MatmulStage::dot_piece(const StepContext& step, const Activations& x,
+                            const Projection& projection, const Piece& piece, const RowsView& out,
+                            const Scratch& scratch) const {
+  const PreparedWeight& weight = *projection.weight;
+  for (uint32_t s = piece.strips.begin; s < piece.strips.end; ++s) {
+    float* y = out.data + (s - piece.strips.begin) * kStripRows;
+    const uint32_t n_columns = std::min(kStripRows, weight.n_rows() - s * kStripRows);
+    if (n_columns == kStripRows) {
+      weight.dot_strip(*step.kernels, s, x, piece.first, piece.n, y, out.stride, scratch.weight);
+      continue;
+    }
+    weight.dot_strip(*step.kernels, s, x, piece.first, piece.n, scratch.partial, kStripRows,
+                     scratch.weight);
+    for (uint32_t t = 0; t < piece.n; ++t) {
+      std::memcpy(y + t * out.stride, scratch.partial + t * kStripRows, n_columns * sizeof(float));
+    }
+  }
+}
+
+void MatmulStage::finish(const StepContext& step, const Projection& projection, const Piece& piece,
+                         const Scratch& scratch) const {
+  const Kernels& kernels = *step.kernels;
+  const uint32_t n = piece.n_columns(*projection.weight);
+  const uint32_t column = piece.column();
+  const float* up_bias = spec_.gated ? spec_.projections[1].bias : nullptr;
+  for (uint32_t t = 0; t < piece.n; ++t) {
+    float* y = step.values[projection.out].row(piece.first + t) + column;
+    if (projection.bias != nullptr) kernels.add(y, projection.bias + column, y, n);
+    if (spec_.activation != 0) kernels.activate(spec_.activation, y, y, n);
+    if (spec_.gated) {
+      float* up = scratch.up + t * kPieceColumns;
+      if (up_bias != nullptr) kernels.add(up, up_bias + column, up, n);
+      kernels.multiply(y, up, y, n);
+    }
+    if (spec_.scale != 1) kernels.scale(y, spec_.scale, y, n);
+    if (spec_.softcap != 0) kernels.softcap(y, spec_.softcap, y, n);
+    if (spec_.residual) {
+      kernels.add(y, step.values[*spec_.residual].row(piece.first + t) + column, y, n);
+    }
+  }
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,57 @@
+#pragma once
+// Matrix products of one input with one or more weights, and what is fused to them.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/rows/prepare_activations.hpp"
+#include "backends/cpu/rows/row_source.hpp"
+#include "backends/cpu/stages/stage.hpp"
+#include "backends/cpu/weights/prepared_weight.hpp"
+
+namespace bp::cpu {
+
+// y = softcap(scale * activation(x w^T + bias)) + residual.
+struct Projection {
+  std::shared_ptr<const PreparedWeight> weight;
+  const float* bias = nullptr;
+  uint32_t out = 0;  // buffer
+};
+
+struct MatmulSpec {
+  RowSource input;
+  std::vector<Projection> projections;
+  bool gated = false;  // projections are gate and up; y = activation(gate) * up goes to gate's out
+  uint32_t activation = 0;
+  float scale = 1;
+  float softcap = 0;
+  std::optional<uint32_t> residual;  // buffer, with one projection
+};
+
+class MatmulStage : public Stage {
+ public:
+  explicit MatmulStage(MatmulSpec spec);
+  void run(const StepContext& step, const Worker& worker) const override;
+  [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
+  [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const override;
+
+ private:
+  struct Scratch;
+  struct Piece;
+
+  [[nodiscard]] uint32_t chunk_rows(const Kernels& kernels) const;
+  void run_strips(const StepContext& step, const Activations& x, uint32_t first, uint32_t n,
+                  Range strips, const Scratch& scratch) const;
+  void run_piece(const StepContext& step, const Activations& x, const Piece& piece,
+                 const Scratch& scratch) const;
+  void dot_piece(const StepContext& step, const Activations& x, const Projection& projection,
+                 const Piece& piece, const RowsView& out, const Scratch& scratch) const;
+  void finish(const StepContext& step, const Projection& projection, const Piece& piece,
+              const Scratch& scratch) const;
+
+  MatmulSpec spec_;
+  ActivationMaker activations_;
+};
+
+}  // namespace bp::cpu

@@ -1,0 +1,54 @@
+#pragma once
+// A team of workers for hosts that offer none: "bp.threads/1" over threads of our own.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backplane/ext/threads.h"
+
+namespace bp::cpu {
+
+class OwnTeam {
+ public:
+  // The caller of run is worker 0, so n_threads - 1 threads are started.
+  explicit OwnTeam(uint32_t n_threads);
+  ~OwnTeam();
+  OwnTeam(const OwnTeam&) = delete;
+  OwnTeam& operator=(const OwnTeam&) = delete;
+
+  // Valid as long as the team.
+  [[nodiscard]] bp_threads threads();
+
+ private:
+  using Function = void (*)(void* argument, uint32_t worker, uint32_t n, bp_team* team);
+
+  void run(uint32_t n, Function f, void* argument);
+  void barrier();
+  void work(uint32_t worker);
+  void wait_for_job(uint64_t seen);
+
+  const uint32_t size_;
+  std::mutex running_;  // one run at a time
+
+  // The job, published by the release of epoch_.
+  Function function_ = nullptr;
+  void* argument_ = nullptr;
+  uint32_t n_workers_ = 0;
+  bool stopping_ = false;
+  std::atomic<uint64_t> epoch_{0};
+  std::atomic<uint32_t> n_running_{0};
+
+  std::mutex sleep_mutex_;
+  std::condition_variable wake_;
+
+  alignas(64) std::atomic<uint32_t> arrived_{0};
+  alignas(64) std::atomic<uint32_t> phase_{0};
+
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace bp::cpu

@@ -1,0 +1,69 @@
+#include "backends/cpu/threads/team.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include "backends/cpu/threads/own_team.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+// Processors by a quota in microseconds, rounded up; 0 where there is none.
+uint32_t from_quota(double quota, double period) {
+  return quota > 0 && period > 0 ? static_cast<uint32_t>(std::ceil(quota / period)) : 0;
+}
+
+uint32_t cgroup_v2_limit() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max") return 0;
+  return from_quota(std::strtod(quota.c_str(), nullptr), period);
+}
+
+uint32_t cgroup_v1_limit() {
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double quota = 0;
+  double period = 0;
+  if (!(quota_file >> quota) || !(period_file >> period)) return 0;
+  return from_quota(quota, period);
+}
+
+uint32_t affinity_count() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+}  // namespace
+
+uint32_t usable_processors() {
+  uint32_t n = affinity_count();
+  for (const uint32_t limit : {cgroup_v2_limit(), cgroup_v1_limit()}) {
+    if (limit > 0) n = std::min(n, limit);
+  }
+  return n;
+}
+
+std::shared_ptr<Team> Team::create(const Host& host, uint32_t n_threads) {
+  const bp_threads offered = copy_growable(host.extension<bp_threads>(BP_THREADS_ID));
+  if (offered.run_team != nullptr && offered.barrier != nullptr &&
+      offered.parallel_for != nullptr && offered.n_threads > 0) {
+    return std::make_shared<Team>(offered, nullptr);
+  }
+  auto own = std::make_unique<OwnTeam>(n_threads > 0 ? n_threads : usable_processors());
+  const bp_threads threads = own->threads();
+  return std::make_shared<Team>(threads, std::move(own));
+}
+
+Team::Team(const bp_threads& threads, std::unique_ptr<OwnTeam> own)
+    : threads_(threads), own_(std::move(own)) {}
+Team::~Team() = default;
+
+}  // namespace bp::cpu

@@ -1,0 +1,51 @@
+#pragma once
+// The team of workers that steps and preparation run on: the host's, or one of our own.
+
+#include <cstdint>
+#include <memory>
+
+#include "backplane/ext/threads.h"
+#include "backplane/plugin.hpp"
+
+namespace bp::cpu {
+
+class OwnTeam;
+
+class Team {
+ public:
+  // n_threads is the size of an own team; 0: what affinity and cgroup allow.
+  static std::shared_ptr<Team> create(const Host& host, uint32_t n_threads);
+  Team(const bp_threads& threads, std::unique_ptr<OwnTeam> own);
+  ~Team();
+
+  [[nodiscard]] uint32_t n_threads() const { return threads_.n_threads; }
+  [[nodiscard]] bool is_own() const { return own_ != nullptr; }
+
+  // f(worker, n, team) on n workers; see bp_threads.
+  template <class F>
+  void run(uint32_t n, F&& f) const {
+    threads_.run_team(
+        threads_.user, n,
+        [](void* argument, uint32_t worker, uint32_t n_workers, bp_team* team) {
+          (*static_cast<F*>(argument))(worker, n_workers, team);
+        },
+        &f);
+  }
+  void barrier(bp_team* team) const { threads_.barrier(team); }
+
+  // f(i) for i in [0, n).
+  template <class F>
+  void parallel_for(uint64_t n, F&& f) const {
+    threads_.parallel_for(
+        threads_.user, n, [](void* argument, uint64_t i) { (*static_cast<F*>(argument))(i); }, &f);
+  }
+
+ private:
+  bp_threads threads_;
+  std::unique_ptr<OwnTeam> own_;
+};
+
+// Processors that affinity and cgroup quota leave to this process; at least 1.
+[[nodiscard]] uint32_t usable_processors();
+
+}  // namespace bp::cpu

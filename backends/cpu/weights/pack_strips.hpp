@@ -1,0 +1,24 @@
+#pragma once
+// From rows of file blocks to strips.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "backends/cpu/weights/strip_layout.hpp"
+#include "backplane/dtype.h"
+
+namespace bp::cpu {
+
+// The layout of a dtype that has one.
+[[nodiscard]] std::optional<StripLayout> strip_layout_of(bp_dtype dtype);
+
+// Bytes of one strip of n_columns, a multiple of 64.
+[[nodiscard]] size_t strip_bytes(StripLayout layout, uint32_t n_columns);
+
+// Packs rows [0, n_rows) at `rows`, n_rows <= 16, into one strip. n_columns is a whole number of
+// the dtype's blocks.
+void pack_strip(StripLayout layout, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
+                uint32_t n_columns, uint8_t* strip);
+
+}  // namespace bp::cpu

@@ -1,0 +1,141 @@
+#include "backends/cpu/weights/prepared_weight.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "backends/cpu/weights/pack_strips.hpp"
+#include "backplane/dtype.hpp"
+#include "backplane/program_view.hpp"
+#include "backplane/reference/decode.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+std::optional<FloatType> float_type_of(bp_dtype dtype) {
+  if (dtype == BP_DTYPE_F32) return FloatType::kF32;
+  if (dtype == BP_DTYPE_F16) return FloatType::kF16;
+  if (dtype == BP_DTYPE_BF16) return FloatType::kBF16;
+  return std::nullopt;
+}
+
+size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
+
+}  // namespace
+
+WeightRows WeightRows::of(const bp_weight& weight) {
+  const bp_weight_part& part = *data_part(weight);
+  uint64_t n_rows = 1;
+  for (uint32_t d = 0; d + 1 < part.n_dims; ++d) n_rows *= part.dims[d];
+  const uint64_t n_columns = part.dims[part.n_dims - 1];
+  const uint64_t dense = row_bytes(part.dtype, n_columns);
+  return {static_cast<const uint8_t*>(part.data), part.n_dims == 1 ? dense : part.row_stride_bytes,
+          part.dtype, static_cast<uint32_t>(n_rows), static_cast<uint32_t>(n_columns)};
+}
+
+WeightRows WeightRows::slice(uint64_t first, uint64_t n) const {
+  WeightRows part = *this;
+  part.data = row(first);
+  part.n_rows = static_cast<uint32_t>(n);
+  return part;
+}
+
+Result<std::shared_ptr<const PreparedWeight>> PreparedWeight::create(const WeightRows& rows,
+                                                                     Prepare prepare,
+                                                                     const Team& team) {
+  auto weight = std::make_shared<PreparedWeight>();
+  weight->rows_ = rows;
+  if (const auto layout = strip_layout_of(rows.dtype)) {
+    weight->layout_ = *layout;
+    weight->strip_bytes_ = strip_bytes(*layout, rows.n_columns);
+    weight->form_ = prepare == Prepare::kRepack ? Form::kStrips : Form::kBlocks;
+    if (prepare == Prepare::kRepack) BP_TRY(weight->pack(team));
+  } else if (const auto type = float_type_of(rows.dtype)) {
+    weight->float_type_ = *type;
+    weight->form_ = Form::kFloats;
+    BP_TRY(weight->align());
+  }
+  return std::shared_ptr<const PreparedWeight>(std::move(weight));
+}
+
+Status PreparedWeight::pack(const Team& team) {
+  BP_ASSIGN(owned_, AlignedBuffer::allocate(n_strips() * strip_bytes_, "packed weights"));
+  team.parallel_for(n_strips(), [this](uint64_t i) {
+    const auto strip = static_cast<uint32_t>(i);
+    pack_strip(layout_, rows_.row(i * kStripRows), rows_.row_stride_bytes, rows_of_strip(strip),
+               rows_.n_columns, owned_.data() + i * strip_bytes_);
+  });
+  return {};
+}
+
+// Kernels read whole elements: rows that a file put at odd addresses are copied.
+Status PreparedWeight::align() {
+  const size_t element = dtype_info(rows_.dtype).block_bytes;
+  if (reinterpret_cast<uintptr_t>(rows_.data) % element == 0 &&
+      rows_.row_stride_bytes % element == 0) {
+    return {};
+  }
+  const size_t stride = row_bytes(rows_.dtype, rows_.n_columns);
+  BP_ASSIGN(owned_, AlignedBuffer::allocate(rows_.n_rows * stride, "aligned weights"));
+  for (uint32_t r = 0; r < rows_.n_rows; ++r) {
+    std::memcpy(owned_.data() + r * stride, rows_.row(r), stride);
+  }
+  rows_.data = owned_.data();
+  rows_.row_stride_bytes = stride;
+  return {};
+}
+
+uint32_t PreparedWeight::rows_of_strip(uint32_t strip) const {
+  return std::min(kStripRows, rows_.n_rows - strip * kStripRows);
+}
+
+size_t PreparedWeight::scratch_bytes() const {
+  if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64);
+  if (form_ == Form::kDecoded) {
+    return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
+  }
+  return 0;
+}
+
+void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x,
+                               uint32_t first, uint32_t n, float* y, size_t y_stride,
+                               uint8_t* scratch) const {
+  const uint32_t n_strip_rows = rows_of_strip(strip);
+  const uint8_t* rows = rows_.row(uint64_t{strip} * kStripRows);
+  if (takes_panels()) {
+    const uint8_t* packed = scratch;
+    if (form_ == Form::kStrips) {
+      packed = owned_.data() + strip * strip_bytes_;
+    } else {
+      pack_strip(layout_, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns, scratch);
+    }
+    const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
+    const size_t row_words = panel_row_words(rows_.n_columns);
+    for_each_panel(first, first + n, kernels.max_panel_rows, [&](uint32_t begin, uint32_t width) {
+      dots[width](packed, rows_.n_columns, x.panels + begin * row_words,
+                  y + (begin - first) * y_stride, y_stride);
+    });
+    return;
+  }
+  const float* floats = x.floats + first * x.float_stride;
+  if (form_ == Form::kFloats) {
+    kernels.float_dot[static_cast<int>(float_type_)](rows, rows_.row_stride_bytes, n_strip_rows,
+                                                     floats, x.float_stride, n, rows_.n_columns, y,
+                                                     y_stride);
+    return;
+  }
+  auto* decoded = reinterpret_cast<float*>(scratch);
+  const uint64_t n_blocks = rows_.n_columns / dtype_info(rows_.dtype).block_elements;
+  for (uint32_t r = 0; r < n_strip_rows; ++r) {
+    reference::block_decoder(rows_.dtype)(rows + r * rows_.row_stride_bytes, n_blocks,
+                                          decoded + size_t{r} * rows_.n_columns);
+  }
+  kernels.float_dot[static_cast<int>(FloatType::kF32)](decoded, rows_.n_columns * sizeof(float),
+                                                       n_strip_rows, floats, x.float_stride, n,
+                                                       rows_.n_columns, y, y_stride);
+}
+
+}  // namespace bp::cpu

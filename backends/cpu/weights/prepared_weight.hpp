@@ -1,0 +1,88 @@
+#pragma once
+// A weight matrix in the form that products take, and products of its strips with activations.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/rows/panels.hpp"
+#include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/weights/strip_layout.hpp"
+#include "backplane/backend.hpp"
+#include "backplane/dtype.h"
+#include "backplane/program.h"
+
+namespace bp::cpu {
+
+// Rows of a weight where the program has them.
+struct WeightRows {
+  const uint8_t* data = nullptr;
+  size_t row_stride_bytes = 0;
+  bp_dtype dtype = BP_DTYPE_NONE;
+  uint32_t n_rows = 0;
+  uint32_t n_columns = 0;
+
+  // The data part of a weight, all dimensions but the last counting rows.
+  static WeightRows of(const bp_weight& weight);
+  [[nodiscard]] WeightRows slice(uint64_t first, uint64_t n) const;
+  [[nodiscard]] const uint8_t* row(uint64_t r) const { return data + r * row_stride_bytes; }
+  auto operator<=>(const WeightRows&) const = default;
+};
+
+enum class Prepare {
+  kNone,    // weights stay where they are; quantised ones are packed strip by strip in each step
+  kRepack,  // quantised weights are kept packed in memory of our own
+};
+
+// Rows of activations that products read; which forms must be there, the weights say.
+struct Activations {
+  uint32_t n_rows = 0;
+  const float* floats = nullptr;  // [n_rows, float_stride]
+  size_t float_stride = 0;
+  const int32_t* panels = nullptr;  // by for_each_panel
+};
+
+class PreparedWeight {
+ public:
+  // The rows outlive the weight.
+  static Result<std::shared_ptr<const PreparedWeight>> create(const WeightRows& rows,
+                                                              Prepare prepare, const Team& team);
+
+  [[nodiscard]] uint32_t n_rows() const { return rows_.n_rows; }
+  [[nodiscard]] uint32_t n_columns() const { return rows_.n_columns; }
+  [[nodiscard]] uint32_t n_strips() const { return (rows_.n_rows + kStripRows - 1) / kStripRows; }
+  [[nodiscard]] bool takes_panels() const {
+    return form_ == Form::kStrips || form_ == Form::kBlocks;
+  }
+  [[nodiscard]] uint64_t owned_bytes() const { return owned_.size(); }
+  // Of memory for dot_strip, aligned to 64.
+  [[nodiscard]] size_t scratch_bytes() const;
+
+  // y[t][r] = row r of the strip . x row t, for x rows [first, first + n), a whole number of
+  // panels; y points to row `first` and has room for 16 values a row.
+  void dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x, uint32_t first,
+                 uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
+
+ private:
+  enum class Form : uint8_t {
+    kStrips,   // packed, in owned_
+    kBlocks,   // of a type with strips, packed when used
+    kFloats,   // f32, f16, bf16 rows
+    kDecoded,  // any other type, decoded to float32 when used
+  };
+
+  [[nodiscard]] Status pack(const Team& team);
+  [[nodiscard]] Status align();
+  [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
+
+  WeightRows rows_;
+  Form form_ = Form::kDecoded;
+  StripLayout layout_{};
+  FloatType float_type_{};
+  size_t strip_bytes_ = 0;
+  AlignedBuffer owned_;
+};
+
+}  // namespace bp::cpu
