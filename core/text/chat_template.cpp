@@ -5,12 +5,12 @@
 
 namespace bp::text {
 
-Result<ChatTemplate> ChatTemplate::create(std::string source, SpecialTokens tokens) {
+Result<ChatTemplate> ChatTemplate::create(std::string source, TokenTexts tokens) {
   return create({{"default", std::move(source)}}, std::move(tokens));
 }
 
 Result<ChatTemplate> ChatTemplate::create(const std::vector<NamedTemplate>& templates,
-                                          SpecialTokens tokens) {
+                                          TokenTexts tokens) {
   std::map<std::string, jinja::Template> parsed;
   for (const NamedTemplate& named : templates) {
     auto result = jinja::Template::parse(named.source);

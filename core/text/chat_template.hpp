@@ -15,7 +15,7 @@ namespace bp::text {
 
 // Variable name ("bos_token", "eos_token", ...) to the token's text. Tokens that a model lacks
 // stay absent.
-using SpecialTokens = std::map<std::string, std::string>;
+using TokenTexts = std::map<std::string, std::string>;
 
 // Some models carry several templates: "default", "tool_use", ...
 struct NamedTemplate {
@@ -26,11 +26,11 @@ struct NamedTemplate {
 // Immutable; render may be called from any thread, concurrently.
 class ChatTemplate {
  public:
-  static Result<ChatTemplate> create(std::string source, SpecialTokens tokens);
+  static Result<ChatTemplate> create(std::string source, TokenTexts tokens);
   // With tools "tool_use" is rendered where it exists, else "default", which must exist unless
   // there is only one template.
   static Result<ChatTemplate> create(const std::vector<NamedTemplate>& templates,
-                                     SpecialTokens tokens);
+                                     TokenTexts tokens);
 
   // `request` is an object whose members become variables: messages, tools (absent: none),
   // add_generation_prompt (absent: false) and whatever else the template reads. Special tokens
@@ -41,12 +41,12 @@ class ChatTemplate {
   Result<std::string> render(const nlohmann::ordered_json& request, const std::tm& now) const;
 
  private:
-  ChatTemplate(std::map<std::string, jinja::Template> templates, SpecialTokens tokens)
+  ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens)
       : templates_(std::move(templates)), tokens_(std::move(tokens)) {}
   const jinja::Template& choose(const nlohmann::ordered_json& variables) const;
 
   std::map<std::string, jinja::Template> templates_;  // by name, never empty
-  SpecialTokens tokens_;
+  TokenTexts tokens_;
 };
 
 // The present local time.

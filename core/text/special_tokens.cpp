@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace bp::text {
 
 Result<SpecialTokens> SpecialTokens::create(const Vocabulary& vocabulary) {
@@ -30,6 +32,7 @@ void SpecialTokens::insert(std::string_view text, int32_t id, bool is_control) {
       nodes_.emplace_back();
     }
     node = next;
+    nodes_[node].leads_to_control |= is_control;
   }
   if (nodes_[node].id != kNoToken) return;
   nodes_[node].id = id;
@@ -60,13 +63,34 @@ SpecialTokens::Match SpecialTokens::longest_at(std::string_view text, size_t beg
   return match;
 }
 
-SpecialTokens::Match SpecialTokens::find(std::string_view text, bool control) const {
+SpecialTokens::Match SpecialTokens::find(std::string_view text, bool control, size_t from,
+                                         std::span<const size_t> plain_at) const {
   const auto& begins = control ? begins_any_ : begins_user_defined_;
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = from; i < text.size(); ++i) {
     if (!begins[static_cast<uint8_t>(text[i])]) continue;
-    if (const Match match = longest_at(text, i, control); match.id != kNoToken) return match;
+    const bool is_plain = std::ranges::binary_search(plain_at, i);
+    const Match match = longest_at(text, i, control && !is_plain);
+    if (match.id != kNoToken) return match;
   }
   return {text.size(), 0, kNoToken};
+}
+
+bool SpecialTokens::control_text_begins_at(std::string_view text, size_t begin) const {
+  uint32_t node = 0;
+  for (size_t i = begin; i < text.size(); ++i) {
+    node = child(node, text[i]);
+    if (node == 0 || !nodes_[node].leads_to_control) return false;
+    if (nodes_[node].id != kNoToken && nodes_[node].is_control) return true;
+  }
+  return node != 0;
+}
+
+void SpecialTokens::find_control_texts(std::string_view text, std::vector<size_t>& offsets) const {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (begins_any_[static_cast<uint8_t>(text[i])] && control_text_begins_at(text, i)) {
+      offsets.push_back(i);
+    }
+  }
 }
 
 }  // namespace bp::text

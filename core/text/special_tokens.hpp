@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,18 +27,26 @@ class SpecialTokens {
   };
 
   // The first special token in the text; with `control` false only user-defined ones count.
-  [[nodiscard]] Match find(std::string_view text, bool control) const;
+  // from: where to begin. plain_at: ascending offsets at which no control token begins, whatever
+  // stands there.
+  [[nodiscard]] Match find(std::string_view text, bool control, size_t from = 0,
+                           std::span<const size_t> plain_at = {}) const;
+
+  // Appends the offsets at which the text of a control token begins, be it cut off by the end.
+  void find_control_texts(std::string_view text, std::vector<size_t>& offsets) const;
 
  private:
   struct Node {
     std::vector<std::pair<char, uint32_t>> children;
     int32_t id = kNoToken;
     bool is_control = false;
+    bool leads_to_control = false;  // it or a node below ends the text of a control token
   };
 
   void insert(std::string_view text, int32_t id, bool is_control);
   [[nodiscard]] uint32_t child(uint32_t node, char byte) const;
   [[nodiscard]] Match longest_at(std::string_view text, size_t begin, bool control) const;
+  [[nodiscard]] bool control_text_begins_at(std::string_view text, size_t begin) const;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);  // a trie; node 0 is the root
   std::array<bool, 256> begins_user_defined_{};

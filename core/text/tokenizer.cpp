@@ -34,22 +34,29 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   std::vector<int32_t> ids;
   if (options.add_special && vocabulary_.add_bos) ids.push_back(vocabulary_.bos);
   bool after_special = true;
-  while (!text.empty()) {
-    const std::string_view window = text.substr(0, kMaxTextBytes);
-    const SpecialTokens::Match match = special_.find(window, options.parse_special);
-    if (match.begin > 0) {
-      encode_text(window.substr(0, match.begin), after_special, ids);
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view window = text.substr(0, at + kMaxTextBytes);
+    const SpecialTokens::Match match =
+        special_.find(window, options.parse_special, at, options.plain_at);
+    if (match.begin > at) {
+      encode_text(window.substr(at, match.begin - at), after_special, ids);
       after_special = false;
     }
     if (match.id != kNoToken) {
       ids.push_back(match.id);
       after_special = true;
     }
-    text.remove_prefix(match.begin + match.size);
+    at = match.begin + match.size;
   }
   if (options.add_special && vocabulary_.add_sep) ids.push_back(vocabulary_.sep);
   if (options.add_special && vocabulary_.add_eos) ids.push_back(vocabulary_.eos);
   return ids;
+}
+
+std::vector<size_t> Tokenizer::control_texts(std::string_view text) const {
+  std::vector<size_t> offsets;
+  special_.find_control_texts(text, offsets);
+  return offsets;
 }
 
 bool Tokenizer::is_control(int32_t id) const {

@@ -17,6 +17,8 @@ namespace bp::text {
 struct EncodeOptions {
   bool add_special = true;    // BOS, EOS and the like, as the vocabulary says
   bool parse_special = true;  // the texts of control tokens become their ids
+  // Ascending offsets at which no control token begins, whatever stands there.
+  std::span<const size_t> plain_at = {};
 };
 
 struct DecodeOptions {
@@ -34,6 +36,9 @@ class Tokenizer {
 
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text,
                                             EncodeOptions options = {}) const;
+
+  // Ascending offsets at which the text of a control token begins, be it cut off by the text's end.
+  [[nodiscard]] std::vector<size_t> control_texts(std::string_view text) const;
 
   // The bytes that a token adds to the text, which may be part of a character. Empty for an id
   // outside the vocabulary and, unless `special`, for a control token.

@@ -42,6 +42,28 @@ TEST(SpecialTokens, LeftmostThenLongest) {
   expect("", true, 0, 0, kNoToken);
 }
 
+TEST(SpecialTokens, NoControlTokenBeginsAtPlainOffsets) {
+  const SpecialTokens special = make_special();
+  const std::vector<size_t> plain = {1, 4};
+  EXPECT_EQ(special.find("x<a><a>b", true, 0, plain).begin, 8u);
+  EXPECT_EQ(special.find("x<a>x<a>", true, 0, plain).begin, 5u);
+  EXPECT_EQ(special.find("x<a>\n\n", true, 0, plain).id, 3) << "user-defined tokens still count";
+  EXPECT_EQ(special.find("<a><a>", true, 1).begin, 3u);
+}
+
+TEST(SpecialTokens, FindsControlTextsEvenCutOff) {
+  const SpecialTokens special = make_special();
+  const auto offsets = [&](std::string_view text) {
+    std::vector<size_t> found;
+    special.find_control_texts(text, found);
+    return found;
+  };
+  EXPECT_THAT(offsets("x<a><a>b"), ::testing::ElementsAre(1, 4));
+  EXPECT_THAT(offsets("<ab <a"), ::testing::ElementsAre(4));
+  EXPECT_THAT(offsets("a <"), ::testing::ElementsAre(2));
+  EXPECT_THAT(offsets("<b> \n\n"), ::testing::IsEmpty());
+}
+
 TEST(SpecialTokens, TextLengthIsBounded) {
   Vocabulary v;
   add_token(v, std::string(SpecialTokens::kMaxTextBytes, 'x'), TokenType::kControl);
