@@ -176,6 +176,15 @@ TEST_F(Batches, ContentOutsideTheContextDoesNotMatter) {
   EXPECT_EQ(run(tokens, 0, {5, 6, 0, 0, 0}), expected);
 }
 
+TEST_F(Batches, TheNullBlockIsNeverWritten) {
+  const Floats before = run({5}, 6, {0, 2});
+  run(tokens_of(16, 12), 0, {3, 4, 5});
+  BatchBuilder failing = one({1, static_cast<int32_t>(kVocab)}, 0, {6});
+  expect_ok(session_.run(failing.build()));
+  run(tokens_of(17, 1), 4, {0, 7});
+  EXPECT_EQ(run({5}, 6, {0, 2}), before);
+}
+
 TEST(Windows, BlocksBeforeTheWindowMayBeNull) {
   TinyLlama model(BP_DTYPE_F32, 4);
   BackendSession session(kReference);
