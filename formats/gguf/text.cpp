@@ -6,8 +6,9 @@ namespace bp::gguf {
 
 namespace {
 
+// An error of the ABI has 508 bytes, for a path, a rule and two names.
 constexpr size_t kMaxQuoted = 64;
-constexpr size_t kMaxPath = 240;
+constexpr size_t kMaxPath = 160;
 
 bool is_continuation(uint8_t byte) {
   return (byte & 0xc0) == 0x80;
@@ -46,7 +47,8 @@ bool is_text(std::string_view bytes) {
 std::string quoted(std::string_view bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
-  for (char c : bytes.substr(0, kMaxQuoted)) {
+  for (char c : bytes) {
+    if (out.size() > kMaxQuoted) return out + "\"...";
     const auto byte = static_cast<uint8_t>(c);
     if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
       out += c;
@@ -54,7 +56,7 @@ std::string quoted(std::string_view bytes) {
       out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
     }
   }
-  return out + (bytes.size() > kMaxQuoted ? "\"..." : "\"");
+  return out + "\"";
 }
 
 std::string shortened_path(std::string_view path) {

@@ -36,9 +36,22 @@ TEST(Files, EmptyFile) {
 }
 
 TEST(Files, LongPathsLeaveRoomForTheRule) {
-  const Status status = open_status("/" + std::string(200, 'a') + "/" + std::string(200, 'b'));
+  const Status status = open_status("/" + std::string(200, 'a') + "/" + std::string(100, 'b'));
   EXPECT_THAT(status.message(), testing::StartsWith("...aaa"));
   EXPECT_THAT(status.message(), testing::EndsWith("b: cannot open: No such file or directory"));
+  EXPECT_LT(status.message().size(), 210u);
+}
+
+TEST(Files, LongNamesLeaveRoomForTheRule) {
+  std::string a;
+  while (a.size() < 254) a += "\xc3\xbf";
+  const std::string data(32, 'x');
+  const Status status = read_bytes(GgufBuilder()
+                                       .tensor({a, {8}, 0, data, uint64_t{0}})
+                                       .tensor({a + "b", {8}, 0, data, uint64_t{0}})
+                                       .bytes());
+  EXPECT_THAT(status.message(), testing::HasSubstr("\"..., which ends at"));
+  EXPECT_LT(status.message().size(), 340u);
 }
 
 TEST(Files, NamesOutliveTheFile) {
