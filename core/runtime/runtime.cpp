@@ -1,11 +1,8 @@
 #include "core/runtime/runtime.hpp"
 
-#include <fmt/format.h>
-
 #include "backplane/ext/threads.h"
 #include "backplane/format.h"
 #include "core/base/cpu_count.hpp"
-#include "core/model/model_file.hpp"
 #include "core/runtime/plugin_folders.hpp"
 
 namespace bp::runtime {
@@ -28,8 +25,7 @@ Result<std::shared_ptr<const plugin::Library>> Runtime::library(const plugin::Ma
   return slot;
 }
 
-Result<std::unique_ptr<model::ModelFile>> Runtime::open_model(const std::string& source,
-                                                              const std::string& format) {
+Result<std::vector<model::FormatChoice>> Runtime::formats(const std::string& format) {
   std::vector<const plugin::CatalogEntry*> entries = catalog_.of_kind(BP_FORMAT_ID);
   if (format != "auto") {
     BP_ASSIGN(const auto* chosen, catalog_.find(format, BP_FORMAT_ID));
@@ -41,6 +37,12 @@ Result<std::unique_ptr<model::ModelFile>> Runtime::open_model(const std::string&
     BP_ASSIGN(const auto code, library(entry->manifest));
     choices.push_back({code->id(), code->factory<bp_format>(BP_FORMAT_ID)});
   }
+  return choices;
+}
+
+Result<std::unique_ptr<model::ModelFile>> Runtime::open_model(const std::string& source,
+                                                              const std::string& format) {
+  BP_ASSIGN(const auto choices, formats(format));
   return model::ModelFile::open(source, choices, format, host_.get());
 }
 

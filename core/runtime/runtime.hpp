@@ -10,14 +10,11 @@
 #include <vector>
 
 #include "backplane/status.hpp"
+#include "core/model/model_file.hpp"
 #include "core/plugin/catalog.hpp"
 #include "core/plugin/host.hpp"
 #include "core/plugin/library.hpp"
 #include "core/plugin/thread_team.hpp"
-
-namespace bp::model {
-class ModelFile;
-}
 
 namespace bp::runtime {
 
@@ -32,7 +29,9 @@ class Runtime {
 
   // The plugin's code, loaded once. [any-thread]
   Result<std::shared_ptr<const plugin::Library>> library(const plugin::Manifest& manifest);
-  // Opens a model with a format plugin, or with `auto` the most confident of all. [any-thread]
+  // The format plugin of that id, or with `auto` all of them. [any-thread]
+  Result<std::vector<model::FormatChoice>> formats(const std::string& format);
+  // [any-thread]
   Result<std::unique_ptr<model::ModelFile>> open_model(const std::string& source,
                                                        const std::string& format);
 

@@ -20,9 +20,12 @@ function(backplane_add_plugin name)
     LINK_DEPENDS ${BACKPLANE_CMAKE_DIR}/plugin.map)
   # Visibility flags alone leave weak std:: symbols exported; the version script hides them too.
   target_link_options(${name} PRIVATE
-    -Wl,--version-script=${BACKPLANE_CMAKE_DIR}/plugin.map -Wl,--exclude-libs,ALL -Wl,-z,defs)
+    -Wl,--version-script=${BACKPLANE_CMAKE_DIR}/plugin.map -Wl,--exclude-libs,ALL
+    # Undefined symbols are found at build time, except that sanitizers' own come with the program.
+    $<$<NOT:$<BOOL:${BACKPLANE_SANITIZE}>>:-Wl,-z,defs>)
   get_filename_component(manifest ${ARG_MANIFEST} ABSOLUTE)
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${manifest} ${out}/${name}.plugin.yaml)
   set_target_properties(${name} PROPERTIES BACKPLANE_MANIFEST ${manifest})
+  set_property(GLOBAL APPEND PROPERTY BACKPLANE_PLUGINS ${name})
 endfunction()

@@ -1,0 +1,119 @@
+#include "core/runtime/compiled_model.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "backplane/plugin.hpp"
+#include "core/model/inline_body.hpp"
+
+namespace bp::runtime {
+
+namespace {
+
+Result<model::LoadedModel> load(Runtime& runtime, const config::Model& config) {
+  BP_ASSIGN(const auto formats, runtime.formats(config.format));
+  model::LoadOptions options;
+  options.path = config.source;
+  options.format = config.format;
+  options.formats = formats;
+  options.host = runtime.host();
+  BP_ASSIGN(model::LoadedModel model, model::load_model(options));
+  for (const std::string& warning : model.warnings) spdlog::warn("{}: {}", config.source, warning);
+  return model;
+}
+
+Result<plugin::BackendHandle> make_backend(Runtime& runtime, const config::Model& config) {
+  const std::string& id = config.backend.plugin;
+  BP_ASSIGN(const auto* entry, runtime.catalog().find(id, BP_BACKEND_ID));
+  BP_ASSIGN(const auto code, runtime.library(entry->manifest));
+  auto backend = plugin::BackendHandle::create(code->factory<bp_backend_factory>(BP_BACKEND_ID),
+                                               runtime.host(), config.backend.params);
+  if (!backend.ok()) return backend.status().with_context(fmt::format("plugin '{}'", id));
+  return backend;
+}
+
+Result<model::Program> fit(const model::LoadedModel& model, const plugin::BackendHandle& backend) {
+  const auto check = [&](const bp_program& program) { return backend.check(program); };
+  BP_ASSIGN(const auto obstacles, check(model.program.c()));
+  if (obstacles.empty()) return model.program;
+  BP_ASSIGN(const auto bodies, model::OpBodies::load(model::default_resource_folders().ops));
+  return model::fit_to_backend(model.program, bodies, check);
+}
+
+bp_compile_options make_options(const config::Model& config, const CompileLimits& limits,
+                                const model::LoadedModel& model, uint32_t n_threads,
+                                const bp_progress* progress) {
+  auto options = make_growable<bp_compile_options>();
+  options.n_threads = n_threads;
+  options.max_context = limits.context;
+  options.max_step_tokens = limits.max_step_tokens;
+  options.max_sequences = limits.max_sequences;
+  options.max_output_rows = limits.max_output_rows;
+  options.k_dtype = config.backend.k_dtype;
+  options.v_dtype = config.backend.v_dtype;
+  options.block_size = config.backend.block_size;
+  options.content_key = model.content_key.c_str();
+  options.progress = progress;
+  return options;
+}
+
+}  // namespace
+
+Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
+                                    const CompileLimits& limits, const bp_progress* progress) {
+  BP_ASSIGN(model::LoadedModel model, load(runtime, config));
+  BP_ASSIGN(plugin::BackendHandle backend, make_backend(runtime, config));
+  BP_ASSIGN(model::Program program, fit(model, backend));
+  CompileLimits filled = limits;
+  if (filled.context == 0) filled.context = std::max(model.context_length, 1u);
+  auto parts = std::make_shared<ModelOnBackend>(
+      ModelOnBackend{std::move(model), std::move(program), std::move(backend)});
+  const uint32_t n_threads =
+      config.backend.n_threads == 0 ? runtime.n_threads() : config.backend.n_threads;
+  const auto options = make_options(config, filled, parts->model, n_threads, progress);
+  BP_ASSIGN(plugin::ExecutableHandle executable,
+            parts->backend.compile(parts->program.c(), options));
+  BP_ASSIGN(const bp_memory_info memory, executable.memory());
+  if (memory.block_size == 0 || memory.n_groups > std::size(memory.block_bytes)) {
+    return internal_error(
+        fmt::format("plugin '{}' answers impossible KV memory facts", config.backend.plugin));
+  }
+  return CompiledModel{std::move(parts), std::move(executable), memory, filled};
+}
+
+Result<KvPlan> plan_kv(const bp_memory_info& memory, const CompileLimits& limits,
+                       uint32_t asked_context, std::optional<uint64_t> kv_bytes) {
+  constexpr uint64_t kSequencesAtFullLength = 16;
+  constexpr uint64_t kMostBlocks = 1u << 30;
+  uint64_t block_bytes = 0;
+  for (uint32_t g = 0; g < memory.n_groups; ++g) block_bytes += memory.block_bytes[g];
+  const uint64_t budget = kv_bytes.value_or(memory.available_bytes / 2);
+  const uint64_t per_sequence = (limits.context + memory.block_size - 1) / memory.block_size;
+  const uint64_t n_full = std::min<uint64_t>(limits.max_sequences, kSequencesAtFullLength);
+  const uint64_t wanted = 1 + per_sequence * n_full;
+  const uint64_t affordable = block_bytes == 0 ? wanted : budget / block_bytes;
+  const uint64_t n_blocks =
+      std::min(kMostBlocks, kv_bytes ? affordable : std::min(wanted, affordable));
+  const uint64_t needed = 1 + (asked_context == 0 ? 1 : per_sequence);
+  if (n_blocks < needed) {
+    return out_of_memory(fmt::format(
+        "the KV cache needs {:.1f} MB for a context of {} tokens, and {:.1f} MB may be used; lower "
+        "`context`, or raise `backend: kv: memory`",
+        static_cast<double>(needed * block_bytes) / 1e6,
+        asked_context == 0 ? memory.block_size : limits.context,
+        static_cast<double>(budget) / 1e6));
+  }
+  const uint64_t longest = (n_blocks - 1) * memory.block_size;
+  return KvPlan{static_cast<uint32_t>(n_blocks),
+                static_cast<uint32_t>(std::min<uint64_t>(limits.context, longest))};
+}
+
+Status allocate_kv(const plugin::ExecutableHandle& executable, const bp_memory_info& memory,
+                   uint32_t n_blocks) {
+  const std::vector<uint32_t> counts(memory.n_groups, n_blocks);
+  return executable.kv_allocate(counts);
+}
+
+}  // namespace bp::runtime

@@ -1,0 +1,58 @@
+#pragma once
+// A model on its backend: from a configuration entry to an executable. What `serve`, `logits` and
+// `bench` share.
+
+#include <cstdint>
+#include <memory>
+
+#include "backplane/status.hpp"
+#include "core/config/config.hpp"
+#include "core/model/model.hpp"
+#include "core/plugin/backend.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp::runtime {
+
+// What compile is told, beside the configuration's own keys.
+struct CompileLimits {
+  uint32_t context = 0;  // tokens of the longest sequence; 0: the model's own
+  uint32_t max_step_tokens = 512;
+  uint32_t max_sequences = 64;
+  uint32_t max_output_rows = 64;
+};
+
+// Outlives the executable compiled from it.
+struct ModelOnBackend {
+  model::LoadedModel model;
+  model::Program program;  // as the backend accepted it
+  plugin::BackendHandle backend;
+};
+
+struct CompiledModel {
+  std::shared_ptr<ModelOnBackend> parts;
+  plugin::ExecutableHandle executable;
+  bp_memory_info memory;
+  CompileLimits limits;  // with the context filled in
+};
+
+// KV memory is not yet allocated. progress may be null.
+Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
+                                    const CompileLimits& limits, const bp_progress* progress);
+
+// Blocks of every KV group, the null block included.
+struct KvPlan {
+  uint32_t n_blocks = 0;
+  uint32_t context = 0;  // tokens of the longest sequence that fits
+};
+
+// `asked_context` 0: as much as fits, at most limits.context. By default as many blocks as the
+// sequences can use at once, within half of the memory that is available. Errors say what is
+// needed.
+Result<KvPlan> plan_kv(const bp_memory_info& memory, const CompileLimits& limits,
+                       uint32_t asked_context, std::optional<uint64_t> kv_bytes);
+
+// Gives the executable its KV memory.
+Status allocate_kv(const plugin::ExecutableHandle& executable, const bp_memory_info& memory,
+                   uint32_t n_blocks);
+
+}  // namespace bp::runtime
