@@ -1,0 +1,228 @@
+// Each dot kernel of each instruction set that runs here, against the decoded weights multiplied in
+// double precision.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/rows/panels.hpp"
+#include "backends/cpu/weights/pack_strips.hpp"
+#include "backplane/dtype.hpp"
+#include "backplane/half.hpp"
+#include "backplane/reference/decode.hpp"
+#include "backplane/reference/encode.hpp"
+#include "tests/support/random_values.hpp"
+
+namespace bp::cpu {
+namespace {
+
+constexpr bp_dtype kStripTypes[] = {BP_DTYPE_Q4_0, BP_DTYPE_Q4_1, BP_DTYPE_Q5_0, BP_DTYPE_Q5_1,
+                                    BP_DTYPE_Q8_0, BP_DTYPE_Q4_K, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K};
+
+// Where the f16 scales of a block stand; the other bytes may hold anything.
+std::vector<uint32_t> scale_offsets(bp_dtype dtype) {
+  switch (dtype) {
+    case BP_DTYPE_Q4_1:
+    case BP_DTYPE_Q5_1:
+    case BP_DTYPE_Q4_K:
+    case BP_DTYPE_Q5_K:
+      return {0, 2};
+    case BP_DTYPE_Q6_K:
+      return {208};
+    default:
+      return {0};
+  }
+}
+
+// Rows of random blocks with scales of ordinary size.
+std::vector<uint8_t> random_rows(bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
+  std::mt19937 engine(dtype * 1000 + n_columns);
+  std::uniform_int_distribution<int> byte(0, 255);
+  std::normal_distribution<float> scale(0.0f, 0.02f);
+  std::vector<uint8_t> rows(n_rows * row_bytes(dtype, n_columns));
+  for (uint8_t& b : rows) b = static_cast<uint8_t>(byte(engine));
+  const uint32_t block_bytes = dtype_info(dtype).block_bytes;
+  for (size_t block = 0; block < rows.size(); block += block_bytes) {
+    for (const uint32_t offset : scale_offsets(dtype)) {
+      const uint16_t half = f32_to_f16(scale(engine));
+      std::memcpy(rows.data() + block + offset, &half, sizeof half);
+    }
+  }
+  return rows;
+}
+
+struct Panel {
+  std::vector<int32_t> words;
+  std::vector<float> values;  // [n, n_columns] as the panel has them
+};
+
+Panel make_panel(const Kernels& kernels, uint32_t n, uint32_t n_columns) {
+  const std::vector<float> x = test::normal_values("panel", size_t{n} * n_columns);
+  Panel panel;
+  panel.words.resize(n * panel_row_words(n_columns));
+  panel.values.resize(x.size());
+  for (uint32_t t = 0; t < n; ++t) {
+    kernels.quantize_row(x.data() + size_t{t} * n_columns, n_columns, panel.words.data(), n, t);
+    for (uint32_t c = 0; c < n_columns; ++c) {
+      const int32_t* record = panel.words.data() + c / 32 * kPanelWords * n;
+      const auto word = static_cast<uint32_t>(record[c % 32 / 4 * n + t]);
+      const auto q = static_cast<int8_t>(word >> (8 * (c % 4)));
+      float scale;
+      std::memcpy(&scale, record + 8 * n + t, sizeof scale);
+      panel.values[size_t{t} * n_columns + c] = scale * q;
+    }
+    // The quantisation itself: within half a step of the block's largest value over 127.
+    for (uint32_t c = 0; c < n_columns; ++c) {
+      const size_t i = size_t{t} * n_columns + c;
+      EXPECT_NEAR(panel.values[i], x[i], 4.5f / 127 / 2);
+    }
+  }
+  return panel;
+}
+
+struct Dot {
+  double sum = 0;
+  double magnitude = 0;  // of all terms
+};
+Dot exact_dot(const float* w, const float* x, uint32_t n) {
+  Dot dot;
+  for (uint32_t i = 0; i < n; ++i) {
+    const double term = double{w[i]} * double{x[i]};
+    dot.sum += term;
+    dot.magnitude += std::abs(term);
+  }
+  return dot;
+}
+
+void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
+  const StripLayout layout = *strip_layout_of(dtype);
+  const std::vector<uint8_t> rows = random_rows(dtype, n_rows, n_columns);
+  const size_t stride = row_bytes(dtype, n_columns);
+  std::vector<uint8_t> memory(strip_bytes(layout, n_columns) + 64);
+  auto* strip = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+  pack_strip(layout, rows.data(), stride, n_rows, n_columns, strip);
+  std::vector<float> decoded(size_t{n_rows} * n_columns);
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    ASSERT_TRUE(reference::decode_row(dtype, rows.data() + r * stride, n_columns,
+                                      decoded.data() + size_t{r} * n_columns)
+                    .ok());
+  }
+  for (const uint32_t n : kPanelWidths) {
+    if (n > kernels.max_panel_rows) continue;
+    const Panel panel = make_panel(kernels, n, n_columns);
+    std::vector<float> y(n * kStripRows, NAN);
+    const StripDot dot = kernels.strip_dot[static_cast<int>(layout)][n];
+    ASSERT_NE(dot, nullptr);
+    dot(strip, n_columns, panel.words.data(), y.data(), kStripRows);
+    for (uint32_t t = 0; t < n; ++t) {
+      for (uint32_t r = 0; r < n_rows; ++r) {
+        const Dot expected = exact_dot(decoded.data() + size_t{r} * n_columns,
+                                       panel.values.data() + size_t{t} * n_columns, n_columns);
+        // Scale and minimum terms of a block cancel, and their sum is what is rounded.
+        EXPECT_NEAR(y[t * kStripRows + r], expected.sum, 2e-5 * expected.magnitude + 1e-6)
+            << dtype_name(dtype) << " width " << n << " row " << r << " of " << n_columns;
+      }
+      for (uint32_t r = n_rows; r < kStripRows; ++r) EXPECT_EQ(y[t * kStripRows + r], 0.0f);
+    }
+  }
+}
+
+TEST(StripDot, AgreesWithDecodedWeights) {
+  for (const Isa isa : available_isas()) {
+    SCOPED_TRACE(isa_name(isa));
+    for (const bp_dtype dtype : kStripTypes) {
+      const uint32_t block = dtype_info(dtype).block_elements;
+      for (const uint32_t n_blocks : {1u, 2u, 3u, 5u}) {
+        test_strip(kernels_of(isa), dtype, kStripRows, n_blocks * block);
+      }
+      test_strip(kernels_of(isa), dtype, 5, 3 * block);
+    }
+  }
+}
+
+// The same sums in the same order, whatever stands beside a row.
+TEST(StripDot, DoesNotDependOnThePanelsWidth) {
+  constexpr uint32_t n_columns = 768;
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    const std::vector<float> x = test::normal_values("width", n_columns);
+    for (const bp_dtype dtype : kStripTypes) {
+      const StripLayout layout = *strip_layout_of(dtype);
+      const std::vector<uint8_t> rows = random_rows(dtype, kStripRows, n_columns);
+      std::vector<uint8_t> strip(strip_bytes(layout, n_columns));
+      pack_strip(layout, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
+                 strip.data());
+      std::vector<float> alone;
+      for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, 8u, 12u}) {
+        if (n > kernels.max_panel_rows) continue;
+        std::vector<int32_t> panel(n * panel_row_words(n_columns), 0x01020304);
+        kernels.quantize_row(x.data(), n_columns, panel.data(), n, n - 1);
+        std::vector<float> y(n * kStripRows);
+        kernels.strip_dot[static_cast<int>(layout)][n](strip.data(), n_columns, panel.data(),
+                                                       y.data(), kStripRows);
+        const std::vector<float> own(y.end() - kStripRows, y.end());
+        if (alone.empty()) alone = own;
+        EXPECT_EQ(own, alone) << isa_name(isa) << " " << dtype_name(dtype) << " width " << n;
+      }
+    }
+  }
+}
+
+TEST(FloatDot, AgreesWithDoublePrecisionOnOddShapes) {
+  for (const Isa isa : available_isas()) {
+    for (const bp_dtype dtype : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
+      const FloatDot dot = kernels_of(isa).float_dot[dtype - BP_DTYPE_F32];
+      for (const uint32_t n_columns : {1u, 15u, 16u, 17u, 64u, 172u}) {
+        constexpr uint32_t n_w = 7;
+        constexpr uint32_t n_x = 6;
+        const auto w = test::normal_values("w", n_w * n_columns);
+        const auto x = test::normal_values("x", n_x * n_columns);
+        std::vector<uint64_t> encoded(n_w * n_columns);
+        ASSERT_TRUE(reference::encode_row(dtype, w.data(), w.size(), encoded.data()).ok());
+        std::vector<float> rounded(w.size());
+        ASSERT_TRUE(reference::decode_row(dtype, encoded.data(), w.size(), rounded.data()).ok());
+        std::vector<float> y(n_x * n_w, NAN);
+        dot(encoded.data(), row_bytes(dtype, n_columns), n_w, x.data(), n_columns, n_x, n_columns,
+            y.data(), n_w);
+        for (uint32_t t = 0; t < n_x; ++t) {
+          for (uint32_t r = 0; r < n_w; ++r) {
+            const Dot expected =
+                exact_dot(rounded.data() + r * n_columns, x.data() + t * n_columns, n_columns);
+            EXPECT_NEAR(y[t * n_w + r], expected.sum, 1e-6 * expected.magnitude)
+                << isa_name(isa) << " " << dtype_name(dtype) << " columns " << n_columns;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizeRow, KeepsNanAndInfinityOutOfOtherRows) {
+  constexpr uint32_t n_columns = 64;
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    std::vector<float> bad = test::normal_values("bad", n_columns);
+    bad[40] = NAN;
+    const std::vector<float> good = test::normal_values("good", n_columns);
+    std::vector<int32_t> panel(2 * panel_row_words(n_columns));
+    kernels.quantize_row(bad.data(), n_columns, panel.data(), 2, 0);
+    kernels.quantize_row(good.data(), n_columns, panel.data(), 2, 1);
+    const std::vector<uint8_t> rows = random_rows(BP_DTYPE_Q4_1, kStripRows, n_columns);
+    std::vector<uint8_t> strip(strip_bytes(StripLayout::kQ4_1, n_columns));
+    pack_strip(StripLayout::kQ4_1, rows.data(), row_bytes(BP_DTYPE_Q4_1, n_columns), kStripRows,
+               n_columns, strip.data());
+    float y[2 * kStripRows];
+    kernels.strip_dot[static_cast<int>(StripLayout::kQ4_1)][2](strip.data(), n_columns,
+                                                               panel.data(), y, kStripRows);
+    for (uint32_t r = 0; r < kStripRows; ++r) {
+      EXPECT_TRUE(std::isnan(y[r])) << isa_name(isa);
+      EXPECT_TRUE(std::isfinite(y[kStripRows + r])) << isa_name(isa);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bp::cpu

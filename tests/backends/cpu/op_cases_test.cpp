@@ -1,0 +1,53 @@
+// Every case of every op spec, composite and inlined, within the spec's bound of the reference.
+
+#include <gtest/gtest.h>
+
+#include "backplane/dtype.hpp"
+#include "backplane/reference/backend.hpp"
+#include "tests/backends/cpu/isa_backends.hpp"
+#include "tests/support/ops/op_case.hpp"
+
+namespace bp::test {
+namespace {
+
+constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
+
+std::string name_of(const OpSpec& spec, const OpCase& c, const CaseRun& run) {
+  return spec.name + " " + c.name + " " + std::string(dtype_name(run.weights)) + " kv " +
+         std::string(dtype_name(run.kv)) + (run.form == CaseForm::kBody ? " inlined" : "");
+}
+
+// Returns how many outputs it compared.
+uint32_t compare_case(const OpSpec& spec, const OpCase& c, const CaseRun& run) {
+  const auto expected = run_case(kReference, spec, c, {run.weights, run.kv, CaseForm::kOp});
+  const ErrorBound bound = spec.bound(run.weights, run.kv);
+  uint32_t n_compared = 0;
+  for (const NamedFactory& backend : cpu_factories()) {
+    SCOPED_TRACE(name_of(spec, c, run) + " on " + backend.name);
+    const auto found = run_case(*backend.factory, spec, c, run);
+    EXPECT_EQ(found.size(), expected.size());
+    for (size_t o = 0; o < std::min(found.size(), expected.size()); ++o, ++n_compared) {
+      EXPECT_EQ(compare(expected[o], found[o], bound), "") << "output " << o;
+    }
+  }
+  return n_compared;
+}
+
+TEST(CpuOpCases, AreWithinTheBoundsOfTheSpecs) {
+  uint32_t n_compared = 0;
+  for (const OpSpec& spec : load_op_specs()) {
+    for (const OpCase& c : spec.cases) {
+      for (const bp_dtype weights : c.dtypes) {
+        for (const bp_dtype kv : c.kv_dtypes) {
+          n_compared += compare_case(spec, c, {weights, kv, CaseForm::kOp});
+          if (spec.body.empty()) continue;
+          n_compared += compare_case(spec, c, {weights, kv, CaseForm::kBody});
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_compared, 150u);
+}
+
+}  // namespace
+}  // namespace bp::test
