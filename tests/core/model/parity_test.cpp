@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -72,11 +74,86 @@ TEST_P(ParityTest, LogitsOfPeers) {
   }
 }
 
+// A backend that knows primitives only.
+Result<std::vector<plugin::Obstacle>> reject_composites(const bp_program& program) {
+  std::vector<plugin::Obstacle> obstacles;
+  for (uint32_t i = 0; i < program.n_ops; ++i) {
+    const OpSchema* schema = find_op_schema(program.ops[i]->kind);
+    if (schema->composite) obstacles.push_back({i, "composites are unknown"});
+  }
+  return obstacles;
+}
+
+struct RealCase {
+  const char* id;
+  double bound;
+};
+class RealModelTest : public ::testing::TestWithParam<RealCase> {};
+
 std::string case_name(const ::testing::TestParamInfo<ParityTest::ParamType>& info) {
   std::string name = std::string(std::get<0>(info.param).id) + "_" + std::get<1>(info.param);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
+
+// With every composite rejected, the program consists of primitives and computes the same.
+TEST(InlineParityTest, PrimitivesComputeTheSame) {
+  if (testing::test_data().empty()) GTEST_SKIP() << "BACKPLANE_TEST_DATA is not set";
+  const auto runner = BackendRunner::create("reference");
+  ASSERT_TRUE(runner.ok()) << runner.status().message();
+  const auto bodies = OpBodies::load(source_folders().ops);
+  ASSERT_TRUE(bodies.ok()) << bodies.status().message();
+  const std::vector<int32_t> tokens = {69, 12, 300, 7, 7, 41, 200, 3, 99, 1};
+  for (const char* name : {"stories260k-f32", "tiny-qwen2-0-f32", "tiny-qwen3-0-q8_0"}) {
+    const auto path = test_model(name);
+    ASSERT_TRUE(path.ok()) << path.status().message();
+    auto model = load_gguf(*path);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto primitive = fit_to_backend(model->program, *bodies, reject_composites);
+    ASSERT_TRUE(primitive.ok()) << primitive.status().message();
+    EXPECT_GT(primitive->c().n_ops, model->program.c().n_ops);
+    const auto whole = (*runner)->last_logits(model->program, tokens);
+    const auto parts = (*runner)->last_logits(*primitive, tokens, 3);  // chunked, too
+    ASSERT_TRUE(whole.ok()) << whole.status().message();
+    ASSERT_TRUE(parts.ok()) << parts.status().message();
+    EXPECT_LE(relative_rms(*parts, *whole), 1e-5) << name;
+  }
+}
+
+// SmolLM2-135M-Instruct, where `make serve` puts it; each sample is every stride-th logit.
+TEST_P(RealModelTest, LogitsOfTransformers) {
+  const auto& [id, bound] = GetParam();
+  const char* source = std::getenv("BACKPLANE_SOURCE_DIR");
+  const std::string path =
+      std::string(source == nullptr ? "." : source) + "/models/smollm2-135m-instruct-q4_1.gguf";
+  if (testing::test_data().empty()) GTEST_SKIP() << "BACKPLANE_TEST_DATA is not set";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  const auto runner = BackendRunner::create(id);
+  if (!runner.ok()) GTEST_SKIP() << runner.status().message();
+  auto model = load_gguf(path);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto expected = read_json("smollm2/expected.json");
+  for (const auto& prompt : expected["cases"]) {
+    const auto logits =
+        (*runner)->last_logits(model->program, prompt["ids"].get<std::vector<int32_t>>());
+    ASSERT_TRUE(logits.ok()) << logits.status().message();
+    const auto sample = prompt["sample"].get<std::vector<float>>();
+    const auto stride = prompt["stride"].get<size_t>();
+    double squares = 0;
+    for (size_t i = 0; i < sample.size(); ++i) {
+      const double difference = double{(*logits)[i * stride]} - sample[i];
+      squares += difference * difference;
+    }
+    const double rms = std::sqrt(squares / static_cast<double>(sample.size()));
+    const double error = rms / prompt["std"].get<double>();
+    RecordProperty("rms_" + std::to_string(prompt["ids"].size()), std::to_string(error));
+    EXPECT_LE(error, bound) << prompt["text"];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, RealModelTest,
+                         ::testing::Values(RealCase{"reference", 0.001}, RealCase{"cpu", 0.12}),
+                         [](const auto& test) { return std::string(test.param.id); });
 
 INSTANTIATE_TEST_SUITE_P(Backends, ParityTest,
                          ::testing::Combine(::testing::ValuesIn(kBackends),
