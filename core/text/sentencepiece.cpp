@@ -118,7 +118,7 @@ class SentencePiece final : public Tokenizer {
     const int32_t whole = pieces_.find(word);
     const auto merges_to_itself = [&] {
       merge(word, scratch);
-      return scratch.symbols.size() == 1 && scratch.symbols[0].id == whole;
+      return scratch.symbols.size() == 1;
     };
     if (whole != kNoToken && whole_tokens_.contains(whole, merges_to_itself)) {
       ids.push_back(whole);
@@ -126,10 +126,12 @@ class SentencePiece final : public Tokenizer {
     }
     merge(word, scratch);
     for (const Symbol& symbol : scratch.symbols) {
-      if (symbol.id != kNoToken) {
-        ids.push_back(symbol.id);
+      const std::string_view text = word.substr(symbol.begin, symbol.size);
+      const int32_t id = symbol.id != kNoToken ? symbol.id : pieces_.find(text);
+      if (id != kNoToken) {
+        ids.push_back(id);
       } else {
-        encode_bytes(word.substr(symbol.begin, symbol.size), ids);
+        encode_bytes(text, ids);
       }
     }
   }
@@ -141,13 +143,13 @@ class SentencePiece final : public Tokenizer {
     }
   }
 
+  // Leaves characters that no merge took without an id: most are merged, and need no look-up.
   void merge(std::string_view word, MergeScratch& scratch) const {
     scratch.symbols.clear();
     const char* const end = word.data() + word.size();
     for (const char* p = word.data(); p < end;) {
       const uint32_t size = decode_utf8(p, end).size;
-      const auto begin = static_cast<uint32_t>(p - word.data());
-      scratch.symbols.push_back({begin, size, pieces_.find(word.substr(begin, size))});
+      scratch.symbols.push_back({static_cast<uint32_t>(p - word.data()), size, kNoToken});
       p += size;
     }
     merge_symbols(scratch, [&](const Symbol& left, const Symbol& right) -> PairMerge {
