@@ -1,0 +1,91 @@
+#include "selection.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "backplane/softmax.hpp"
+
+namespace bp::samplers {
+
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// Best candidates of a dense row in one pass: a buffer above a threshold, which rises whenever the
+// buffer is full and cut back to k.
+uint32_t collect_best(const bp_sample_row& row, uint32_t k) {
+  const uint32_t room = std::min(row.n_vocab, std::max(2 * k, 256u));
+  bp_candidate* const best = row.candidates;
+  uint32_t n = 0;
+  float threshold = kMinusInfinity;
+  for (uint32_t id = 0; id < row.n_vocab; ++id) {
+    // A logit equal to the threshold loses to the earlier id.
+    if (!(row.logits[id] > threshold)) continue;
+    best[n++] = {static_cast<int32_t>(id), row.logits[id]};
+    if (n < room || n <= k) continue;
+    std::nth_element(best, best + k - 1, best + n, better);
+    n = k;
+    threshold = best[k - 1].logit;
+  }
+  return n;
+}
+
+}  // namespace
+
+float max_logit(const bp_sample_row& row) {
+  if (is_dense(row)) return max_of({row.logits, row.n_vocab});
+  if (row.order == BP_ORDER_DESCENDING) return row.candidates[0].logit;
+  return std::max_element(row.candidates, row.candidates + row.n_candidates,
+                          [](const auto& a, const auto& b) { return a.logit < b.logit; })
+      ->logit;
+}
+
+void gather(bp_sample_row& row, float threshold) {
+  const float least = std::max(threshold, std::numeric_limits<float>::lowest());
+  uint32_t n = 0;
+  for (uint32_t id = 0; id < row.n_vocab; ++id) {
+    row.candidates[n] = {static_cast<int32_t>(id), row.logits[id]};
+    n += row.logits[id] >= least ? 1 : 0;
+  }
+  row.n_candidates = n;
+  row.order = BP_ORDER_NONE;
+}
+
+void keep_best(bp_sample_row& row, uint32_t k) {
+  if (is_dense(row)) {
+    row.n_candidates = collect_best(row, std::min(k, row.n_vocab));
+    row.order = BP_ORDER_NONE;
+  }
+  const uint32_t n = std::min(k, row.n_candidates);
+  if (row.order != BP_ORDER_DESCENDING) {
+    bp_candidate* const end = row.candidates + row.n_candidates;
+    if (n < row.n_candidates) std::nth_element(row.candidates, row.candidates + n, end, better);
+    std::sort(row.candidates, row.candidates + n, better);
+  }
+  row.n_candidates = n;
+  row.order = BP_ORDER_DESCENDING;
+}
+
+void keep_mass(bp_sample_row& row, float max, double mass) {
+  const uint32_t n = row.n_candidates;
+  uint32_t n_sorted = row.order == BP_ORDER_DESCENDING ? n : 0;
+  uint32_t kept = 0;
+  double sum = 0;
+  for (uint32_t part = 64; kept < n && (kept == 0 || sum < mass); part *= 4) {
+    if (kept == n_sorted) {
+      const uint32_t end = n_sorted + std::min(part, n - n_sorted);
+      bp_candidate* const c = row.candidates;
+      if (end < n) std::nth_element(c + n_sorted, c + end, c + n, better);
+      std::sort(c + n_sorted, c + end, better);
+      n_sorted = end;
+    }
+    while (kept < n_sorted && (kept == 0 || sum < mass)) {
+      sum += static_cast<double>(exp_nonpositive(row.candidates[kept++].logit - max));
+    }
+  }
+  row.n_candidates = kept;
+  row.order = BP_ORDER_DESCENDING;
+}
+
+}  // namespace bp::samplers

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "backplane/softmax.hpp"
+#include "selection.hpp"
+#include "stages.hpp"
+
+namespace bp::samplers {
+
+namespace {
+
+struct Scored {
+  double distance;  // of the token's surprise from the expected one
+  double weight;
+  bp_candidate candidate;
+
+  bool operator<(const Scored& other) const {
+    return distance != other.distance ? distance < other.distance
+                                      : candidate.id < other.candidate.id;
+  }
+};
+
+// Meister et al., "Locally typical sampling" (2022).
+class TypicalP final : public Stage {
+ public:
+  explicit TypicalP(double p) : p_(p) {}
+  [[nodiscard]] std::unique_ptr<Stage> clone() const override {
+    return std::make_unique<TypicalP>(*this);
+  }
+  Status apply(bp_sample_row& row) override {
+    const float max = max_logit(row);
+    if (std::isinf(max)) return {};
+    const double total = score(row, max);
+    keep(row, p_ * total);
+    return {};
+  }
+
+ private:
+  // Fills scored_ and answers the sum of weights. With s = max - logit, the surprise of a token is
+  // s + log(total), and its distance from the entropy is |s - mean(s)|.
+  double score(bp_sample_row& row, float max) {
+    scored_.clear();
+    double total = 0, sum = 0;
+    for (const bp_candidate& c : candidates(row)) {
+      const double s = static_cast<double>(max) - static_cast<double>(c.logit);
+      const auto weight = static_cast<double>(exp_nonpositive(c.logit - max));
+      if (weight == 0) continue;
+      scored_.push_back({s, weight, c});
+      total += weight;
+      sum += weight * s;
+    }
+    const double mean = sum / total;
+    for (Scored& s : scored_) s.distance = std::abs(s.distance - mean);
+    return total;
+  }
+
+  void keep(bp_sample_row& row, double mass) {
+    size_t kept = 0, n_sorted = 0;
+    double sum = 0;
+    for (size_t part = 64; kept < scored_.size() && (kept == 0 || sum < mass); part *= 4) {
+      const size_t end = std::min(n_sorted + part, scored_.size());
+      const auto begin = scored_.begin() + static_cast<ptrdiff_t>(n_sorted);
+      std::partial_sort(begin, scored_.begin() + static_cast<ptrdiff_t>(end), scored_.end());
+      for (n_sorted = end; kept < n_sorted && (kept == 0 || sum < mass); ++kept) {
+        sum += scored_[kept].weight;
+        row.candidates[kept] = scored_[kept].candidate;
+      }
+    }
+    row.n_candidates = static_cast<uint32_t>(kept);
+    row.order = BP_ORDER_NONE;
+  }
+
+  double p_;
+  std::vector<Scored> scored_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Stage>> make_typical_p(const Params& fields, uint32_t) {
+  const double p = fields.get_float("typical_p", 1.0);
+  if (p >= 1.0) return std::unique_ptr<Stage>();
+  return std::unique_ptr<Stage>(std::make_unique<TypicalP>(p));
+}
+
+}  // namespace bp::samplers

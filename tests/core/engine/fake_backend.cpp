@@ -1,0 +1,213 @@
+#include "fake_backend.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace bp::engine::testing {
+
+namespace {
+
+uint64_t mix(uint64_t x) {
+  x ^= x >> 31;
+  x *= 0x7fb5d329728ea185ULL;
+  x ^= x >> 27;
+  x *= 0x81dadef4bc2dd44dULL;
+  return x ^ (x >> 33);
+}
+
+// Grows to the greatest value seen.
+void raise(std::atomic<uint32_t>& most, uint32_t value) {
+  if (value > most.load()) most = value;
+}
+
+struct Slot {
+  int32_t token = -12345;
+  int32_t position = -1;
+};
+
+class FakeExecutable final : public Executable {
+ public:
+  FakeExecutable(FakeModel& model, const bp_compile_options& options)
+      : model_(model), options_(options) {}
+
+  Status memory(bp_memory_info& out) override {
+    out.block_size = model_.block_size;
+    out.n_groups = 1;
+    out.max_in_flight = 1;
+    return {};
+  }
+
+  Status kv_allocate(std::span<const uint32_t> n_blocks) override {
+    n_blocks_ = n_blocks[0];
+    slots_.resize(size_t{n_blocks_} * model_.block_size);
+    return {};
+  }
+
+  Status submit(const bp_batch& batch, uint64_t& ticket) override {
+    if (model_.before_step) model_.before_step();
+    ++model_.n_steps;
+    if (model_.fail_at >= 0 && model_.fail_at-- == 0) {
+      return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
+    }
+    observe(batch);
+    wait(batch);
+    run_block_ops(batch);
+    for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+      batch.seq_status[s] = stopped(batch, s) ? BP_SEQ_STOPPED : BP_SEQ_OK;
+      if (batch.seq_status[s] == BP_SEQ_OK) write(batch, s);
+    }
+    for (uint32_t i = 0; i < batch.n_outputs; ++i) fill(batch, *batch.outputs[i]);
+    ticket = ++last_ticket_;
+    return {};
+  }
+
+  Status collect(uint64_t ticket) override {
+    if (ticket != last_ticket_) model_.violate("collect of a ticket that is not in flight");
+    return {};
+  }
+
+ private:
+  static bool stopped(const bp_batch& batch, uint32_t s) {
+    auto& flag = const_cast<uint32_t&>(batch.stop_seq[s]);
+    return std::atomic_ref(flag).load(std::memory_order_relaxed) != 0;
+  }
+
+  void observe(const bp_batch& batch) {
+    uint32_t n_rows = 0;
+    for (uint32_t i = 0; i < batch.n_outputs; ++i) n_rows += batch.outputs[i]->n_rows;
+    raise(model_.max_rows, n_rows);
+    raise(model_.max_tokens, batch.n_tokens);
+    raise(model_.max_sequences, batch.n_seqs);
+    model_.n_computed_tokens += batch.n_tokens;
+    if (n_rows > options_.max_output_rows) model_.violate("more rows than max_output_rows");
+    if (batch.n_tokens > options_.max_step_tokens) model_.violate("more than max_step_tokens");
+    if (batch.n_seqs > options_.max_sequences) model_.violate("more than max_sequences");
+  }
+
+  void wait(const bp_batch& batch) const {
+    for (uint32_t waited = 0; waited < model_.delay_us; waited += 100) {
+      bool all = true;
+      for (uint32_t s = 0; s < batch.n_seqs; ++s) all = all && stopped(batch, s);
+      if (all) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+
+  void run_block_ops(const bp_batch& batch) {
+    for (uint32_t i = 0; i < batch.n_block_ops; ++i) {
+      const bp_block_op& op = batch.block_ops[i];
+      if (op.action != BP_BLOCK_COPY || op.space != BP_BLOCK_OF_GROUP || op.index != 0) {
+        model_.violate("an unexpected block op");
+        continue;
+      }
+      ++model_.n_copies;
+      for (uint32_t k = 0; k < model_.block_size; ++k) {
+        slot(op.destination, k) = slot(op.source, k);
+      }
+    }
+  }
+
+  Slot& slot(int32_t block, uint32_t offset) {
+    if (block <= 0 || static_cast<uint32_t>(block) >= n_blocks_) {
+      model_.violate("block " + std::to_string(block) + " is out of range");
+      block = 0;
+    }
+    return slots_[static_cast<size_t>(block) * model_.block_size + offset];
+  }
+
+  Slot& slot_of(const bp_batch& batch, uint32_t s, uint32_t position) {
+    const bp_block_table& table = batch.block_tables[0];
+    const uint32_t block = position / model_.block_size;
+    if (block >= table.stride) {
+      model_.violate("a position beyond the block table");
+      return slots_[0];
+    }
+    return slot(table.blocks[size_t{s} * table.stride + block], position % model_.block_size);
+  }
+
+  void write(const bp_batch& batch, uint32_t s) {
+    for (uint32_t t = batch.query_start[s]; t < batch.query_start[s + 1]; ++t) {
+      slot_of(batch, s, static_cast<uint32_t>(batch.positions[t])) = {batch.tokens[t],
+                                                                      batch.positions[t]};
+    }
+    const uint32_t last = batch.query_start[s + 1] - 1;
+    if (batch.context_len[s] != static_cast<uint32_t>(batch.positions[last]) + 1) {
+      model_.violate("context_len does not end with the last token");
+    }
+  }
+
+  void fill(const bp_batch& batch, const bp_output& output) {
+    uint32_t s = 0;
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      const uint32_t token = output.rows[r];
+      while (token >= batch.query_start[s + 1]) ++s;
+      if (batch.seq_status[s] != BP_SEQ_OK) continue;
+      const std::vector<float> row = model_.logits(history(batch, s, batch.positions[token]));
+      auto* data = static_cast<char*>(output.data) + r * output.row_stride_bytes;
+      std::memcpy(data, row.data(), row.size() * sizeof(float));
+    }
+  }
+
+  std::vector<int32_t> history(const bp_batch& batch, uint32_t s, int32_t end) {
+    std::vector<int32_t> tokens;
+    for (int32_t p = 0; p <= end; ++p) {
+      const Slot& found = slot_of(batch, s, static_cast<uint32_t>(p));
+      if (found.position != p) model_.violate("a slot holds another position's token");
+      tokens.push_back(found.token);
+    }
+    return tokens;
+  }
+
+  FakeModel& model_;
+  bp_compile_options options_;
+  uint32_t n_blocks_ = 0;
+  std::vector<Slot> slots_;
+  uint64_t last_ticket_ = 0;
+};
+
+class FakeBackend final : public Backend {
+ public:
+  explicit FakeBackend(FakeModel& model) : model_(model) {}
+  static Result<std::unique_ptr<Backend>> create(const Host&, const Params& params) {
+    auto* model = reinterpret_cast<FakeModel*>(params.get_int("model", 0));
+    return std::unique_ptr<Backend>(std::make_unique<FakeBackend>(*model));
+  }
+  void check(const bp_program&, CheckReport&) override {}
+  Result<std::unique_ptr<Executable>> compile(const bp_program&,
+                                              const bp_compile_options& options) override {
+    return std::unique_ptr<Executable>(std::make_unique<FakeExecutable>(model_, options));
+  }
+
+ private:
+  FakeModel& model_;
+};
+
+constexpr bp_backend_factory kFactory = backend_factory<FakeBackend>();
+
+}  // namespace
+
+std::vector<float> FakeModel::logits(std::span<const int32_t> history) const {
+  uint64_t h = 0;
+  bool nan = false;
+  for (const int32_t token : history) {
+    h = mix(h * 31 + static_cast<uint32_t>(token) + 1);
+    nan = nan || token == nan_token;
+  }
+  std::vector<float> row(n_vocab);
+  for (uint32_t v = 0; v < n_vocab; ++v) {
+    row[v] = static_cast<float>(mix(h + v * 0x9e3779b97f4a7c15ULL) >> 40) * 0x1p-24f * 8 - 4;
+    if (nan) row[v] = std::numeric_limits<float>::quiet_NaN();
+  }
+  row[2] = -4;  // the end of generation is rare
+  if (!script) return row;
+  if (const auto next = script(history)) row[static_cast<size_t>(*next)] = 50;
+  return row;
+}
+
+const bp_backend_factory* fake_backend_factory() {
+  return &kFactory;
+}
+
+}  // namespace bp::engine::testing

@@ -1,0 +1,52 @@
+#pragma once
+// A backend whose "model" is a hash of the token history. The history is read back through the KV
+// blocks, so that a wrong table, a missed copy or a stale block changes the answer.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backplane/backend.hpp"
+
+namespace bp::engine::testing {
+
+struct FakeModel {
+  uint32_t n_vocab = 300;
+  uint32_t block_size = 4;
+  std::function<std::optional<int32_t>(std::span<const int32_t> history)> script;  // the next token
+  int32_t nan_token = -1;        // a history with it gives NaN
+  std::atomic<int> fail_at{-1};  // submits until one fails; -1: never
+  bp_status fail_status = BP_INTERNAL;
+  std::atomic<uint32_t> delay_us{0};  // per step; stop flags are polled meanwhile
+  std::function<void()> before_step;  // on the engine's thread
+
+  // What was observed.
+  std::atomic<uint32_t> n_steps{0};
+  std::atomic<uint32_t> max_rows{0}, max_tokens{0}, max_sequences{0};
+  std::atomic<uint32_t> n_copies{0};
+  std::atomic<uint64_t> n_computed_tokens{0};
+  [[nodiscard]] std::string violation() const {
+    const std::scoped_lock lock(mutex);
+    return first_violation;
+  }
+  void violate(const std::string& sentence) {
+    const std::scoped_lock lock(mutex);
+    if (first_violation.empty()) first_violation = sentence;
+  }
+
+  // [n_vocab] of the next token.
+  [[nodiscard]] std::vector<float> logits(std::span<const int32_t> history) const;
+
+  mutable std::mutex mutex;
+  std::string first_violation;
+};
+
+// `model` goes to create as the parameter "model", its address.
+const bp_backend_factory* fake_backend_factory();
+
+}  // namespace bp::engine::testing

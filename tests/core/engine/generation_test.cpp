@@ -1,0 +1,212 @@
+// Answers are what the model says, however they were batched, chunked or interrupted.
+
+#include <gmock/gmock.h>
+
+#include "fixture.hpp"
+
+namespace bp::engine::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+class GenerationTest : public EngineTest {};
+
+TEST_F(GenerationTest, GreedyFollowsTheModel) {
+  start();
+  const auto prompt = make_prompt(1, 23);
+  const Answer answer = run(make_request(prompt, 30));
+  EXPECT_EQ(answer.tokens, greedy(prompt, 30));
+  EXPECT_EQ(answer.finish.reason, FinishReason::kLength);
+  EXPECT_EQ(answer.finish.usage.n_prompt, 23u);
+  EXPECT_EQ(answer.finish.usage.n_generated, 30u);
+}
+
+TEST_F(GenerationTest, ChunkedPrefillEqualsWholePrefill) {
+  const auto prompt = make_prompt(2, 150);
+  const auto expected = greedy(prompt, 20);
+  for (const uint32_t max_step_tokens : {1u, 3u, 7u, 64u, 512u}) {
+    EngineOptions options;
+    options.limits.max_step_tokens = max_step_tokens;
+    start(options);
+    EXPECT_EQ(run(make_request(prompt, 20)).tokens, expected) << max_step_tokens;
+  }
+}
+
+TEST_F(GenerationTest, BatchEqualsAlone) {
+  start();
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (uint32_t i = 0; i < 24; ++i)
+    sinks.push_back(submit(make_request(make_prompt(i, 5 + 4 * i), 25)));
+  for (uint32_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(sinks[i]->wait()[0].tokens, greedy(make_prompt(i, 5 + 4 * i), 25)) << i;
+  }
+  EXPECT_GT(model.max_sequences, 8u);
+}
+
+TEST_F(GenerationTest, EndOfGenerationIsNoPartOfTheText) {
+  model.script = [](std::span<const int32_t> history) -> std::optional<int32_t> {
+    return history.back() == byte_token('x') ? kEos : byte_token('x');
+  };
+  start();
+  const Answer answer = run(make_request({5}, 10));
+  EXPECT_EQ(answer.text, "x");
+  EXPECT_THAT(answer.tokens, ElementsAre(byte_token('x'), kEos));
+  EXPECT_EQ(answer.finish.reason, FinishReason::kStop);
+  EXPECT_EQ(answer.finish.stop_text, "");
+
+  Request longer = make_request({5}, 6);
+  longer.min_tokens = 4;
+  EXPECT_GE(run(longer).tokens.size(), 4u);
+  Request endless = make_request({5}, 6);
+  endless.ignore_eos = true;
+  EXPECT_EQ(run(endless).tokens.size(), 6u);
+}
+
+TEST_F(GenerationTest, StopTokensEndWithoutText) {
+  model.script = [](std::span<const int32_t> history) -> std::optional<int32_t> {
+    return static_cast<int32_t>(byte_token('a') + history.size() % 26);
+  };
+  start();
+  Request request = make_request({5}, 20);
+  request.stop_tokens = {byte_token('e')};
+  const Answer answer = run(request);
+  EXPECT_EQ(answer.text, "bcd");
+  EXPECT_EQ(answer.finish.reason, FinishReason::kStop);
+}
+
+TEST_F(GenerationTest, TheContextEndsTheAnswer) {
+  EngineOptions options;
+  options.limits.context = 40;
+  start(options);
+  const Answer answer = run(make_request(make_prompt(3, 30), 0));
+  EXPECT_EQ(answer.tokens.size(), 10u);
+  EXPECT_EQ(answer.finish.reason, FinishReason::kLength);
+}
+
+TEST_F(GenerationTest, LogitBiasForbidsAndForces) {
+  start();
+  const auto prompt = make_prompt(4, 9);
+  const int32_t best = greedy(prompt, 1)[0];
+  Request request = make_request(prompt, 1);
+  request.logit_bias = {{best, -100.0f}};
+  EXPECT_NE(run(request).tokens[0], best);
+  request.logit_bias = {{77, 100.0f}};
+  EXPECT_EQ(run(request).tokens[0], 77);
+}
+
+TEST_F(GenerationTest, SameSeedSameTextWhateverElseRuns) {
+  EngineOptions options;
+  options.defaults = {{"temperature", 1.0}};
+  start(options);
+  Request request = make_request(make_prompt(5, 20), 40);
+  request.seed = 42;
+  request.sampling = {{"temperature", 0.9}, {"top_k", int64_t{40}}, {"top_p", 0.95}};
+  const Answer alone = run(request);
+  for (uint32_t i = 0; i < 9; ++i) {
+    Request other = make_request(make_prompt(100 + i, 30), 40);
+    other.seed = i;
+    submit(other);
+  }
+  EXPECT_EQ(run(request).tokens, alone.tokens);
+  request.seed = 43;
+  EXPECT_NE(run(request).tokens, alone.tokens);
+  wait_until_idle();
+}
+
+TEST_F(GenerationTest, DensePathDrawsBySeedToo) {
+  EngineOptions options;
+  options.defaults = {{"temperature", 1.0}};
+  start(options);
+  Request request = make_request(make_prompt(6, 10), 30);
+  request.seed = 7;
+  const auto first = run(request).tokens;
+  EXPECT_EQ(run(request).tokens, first);
+  EXPECT_NE(first, greedy(request.prompt, 30));
+}
+
+TEST_F(GenerationTest, ChoicesShareThePromptAndDiffer) {
+  EngineOptions options;
+  options.defaults = {{"temperature", 1.0}};
+  start(options);
+  Request request = make_request(make_prompt(7, 22), 20);  // ends within a block of 4
+  request.n = 4;
+  request.seed = 9;
+  const auto answers = submit(request)->wait(4);
+  EXPECT_NE(answers[0].tokens, answers[1].tokens);
+  EXPECT_LT(model.n_computed_tokens, 22u + 4 * 20);
+  EXPECT_EQ(model.n_copies, 3u);
+  EXPECT_EQ(submit(request)->wait(4)[3].tokens, answers[3].tokens);
+  request.n = 1;
+  EXPECT_EQ(run(request).tokens, answers[0].tokens);
+}
+
+TEST_F(GenerationTest, GreedyChoicesAreEqual) {
+  start();
+  Request request = make_request(make_prompt(8, 13), 17);
+  request.n = 5;
+  for (const Answer& answer : submit(request)->wait(5)) {
+    EXPECT_EQ(answer.tokens, greedy(request.prompt, 17));
+  }
+}
+
+TEST_F(GenerationTest, PreemptionKeepsTheText) {
+  EngineOptions options;
+  options.n_blocks = 31;  // 120 tokens; six sequences want 6 * 50
+  options.limits.context = 100;
+  start(options);
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (uint32_t i = 0; i < 6; ++i) sinks.push_back(submit(make_request(make_prompt(i, 10), 40)));
+  for (uint32_t i = 0; i < 6; ++i) {
+    const Answer answer = sinks[i]->wait()[0];
+    EXPECT_EQ(answer.finish.reason, FinishReason::kLength) << answer.finish.error;
+    EXPECT_EQ(answer.tokens, greedy(make_prompt(i, 10), 40)) << i;
+  }
+  EXPECT_GT(engine->stats().preemptions.get(), 0u);
+  EXPECT_EQ(engine->stats().kv_blocks_used.get(), 0u);
+}
+
+TEST_F(GenerationTest, ForksSurvivePreemption) {
+  EngineOptions options;
+  options.n_blocks = 25;
+  options.limits.context = 90;
+  options.defaults = {{"temperature", 1.0}};
+  Request request = make_request(make_prompt(9, 18), 40);
+  request.n = 4;
+  request.seed = 3;
+  start(options);
+  const auto tight = submit(request)->wait(4);
+  EXPECT_GT(engine->stats().preemptions.get(), 0u);
+  options.n_blocks = 200;
+  start(options);
+  const auto roomy = submit(request)->wait(4);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(tight[i].tokens, roomy[i].tokens) << i;
+}
+
+TEST_F(GenerationTest, HigherPriorityRunsFirst) {
+  EngineOptions options;
+  options.limits.max_sequences = 1;
+  options.limits.max_output_rows = 16;
+  start(options);
+  model.delay_us = 2000;
+  auto running = submit(make_request(make_prompt(1, 4), 10));
+  std::mutex mutex;
+  std::vector<int> order;
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (const int priority : {0, 5, 9}) {
+    Request request = make_request(make_prompt(static_cast<uint32_t>(priority), 5), 1);
+    request.priority = priority;
+    auto sink = std::make_shared<CollectingSink>();
+    sink->on_token = [&, priority] {
+      const std::scoped_lock lock(mutex);
+      order.push_back(priority);
+    };
+    ASSERT_TRUE(try_submit(request, sink).ok());
+    sinks.push_back(sink);
+  }
+  running->wait();
+  for (const auto& sink : sinks) sink->wait();
+  EXPECT_THAT(order, ElementsAre(9, 5, 0));
+}
+
+}  // namespace
+}  // namespace bp::engine::testing
