@@ -1,0 +1,97 @@
+// backplane inspect: what a model file holds and needs.
+
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/commands.hpp"
+#include "core/model/model.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/text/vocabulary.hpp"
+
+namespace bp::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json describe_tokenizer(const model::ModelFile& file) {
+  const auto vocabulary = text::read_vocabulary(file.metadata());
+  if (!vocabulary.ok()) return nullptr;
+  return {{"model", vocabulary->model},
+          {"pre", vocabulary->pre},
+          {"n_vocab", vocabulary->n_tokens()},
+          {"chat_template", !vocabulary->chat_template.empty()}};
+}
+
+// A file with an architecture, or one that holds only a vocabulary.
+Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) {
+  BP_ASSIGN(const auto file, runtime.open_model(path, "auto"));
+  if (file->tensors().empty()) {
+    const Json tokenizer = describe_tokenizer(*file);
+    if (tokenizer.is_null()) {
+      return invalid_argument(path + ": holds neither tensors nor a usable vocabulary");
+    }
+    return Json{{"format", file->format()},
+                {"architecture", nullptr},
+                {"hyperparameters", Json::object()},
+                {"tensors", Json::array()},
+                {"tokenizer", tokenizer},
+                {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}}}};
+  }
+  BP_ASSIGN(const auto formats, runtime.formats("auto"));
+  model::LoadOptions options;
+  options.path = path;
+  options.formats = formats;
+  options.host = runtime.host();
+  BP_ASSIGN(const model::LoadedModel loaded, model::load_model(options));
+  for (const std::string& warning : loaded.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  Json description = model::describe(loaded);
+  description["tokenizer"] = describe_tokenizer(*loaded.file);
+  return description;
+}
+
+std::string value_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void print_human(const Json& d) {
+  fmt::print("format        {}\n", value_text(d["format"]));
+  fmt::print("architecture  {}\n", value_text(d["architecture"]));
+  if (d["tokenizer"].is_object()) {
+    const Json& t = d["tokenizer"];
+    fmt::print("tokenizer     {} {}, {} tokens{}\n", value_text(t["model"]), value_text(t["pre"]),
+               value_text(t["n_vocab"]), t["chat_template"] == true ? ", chat template" : "");
+  }
+  const Json& memory = d["memory"];
+  fmt::print("weights       {:.1f} MB\n", memory["weights_bytes"].get<double>() / 1e6);
+  fmt::print("KV cache      {:.1f} KB a token (f16)\n",
+             memory["kv_bytes_per_token"].get<double>() / 1e3);
+  fmt::print("\nhyper-parameters\n");
+  for (const auto& [name, value] : d["hyperparameters"].items()) {
+    fmt::print("  {:<28} {}\n", name, value_text(value));
+  }
+  fmt::print("\n{} tensors\n", d["tensors"].size());
+  for (const Json& tensor : d["tensors"]) {
+    fmt::print("  {:<36} {:<8} {}\n", value_text(tensor["name"]), value_text(tensor["dtype"]),
+               tensor["dims"].dump());
+  }
+}
+
+}  // namespace
+
+Status inspect(const InspectOptions& options) {
+  BP_ASSIGN(const auto runtime, runtime::default_runtime(1));
+  BP_ASSIGN(const Json description, describe_model(*runtime, options.model));
+  if (options.json) {
+    // Names in a file may be any bytes: what is no UTF-8 is replaced.
+    fmt::print("{}\n", description.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    print_human(description);
+  }
+  return {};
+}
+
+}  // namespace bp::cli

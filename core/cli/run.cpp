@@ -1,0 +1,145 @@
+// backplane run: one prompt, or a chat on a terminal. Only generated text goes to standard output.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <mutex>
+#include <random>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/commands.hpp"
+#include "core/cli/progress.hpp"
+#include "core/config/config.hpp"
+#include "core/runtime/launch.hpp"
+
+namespace bp::cli {
+
+namespace {
+
+std::atomic<bool> g_interrupted{false};  // set by the signal handler, which can reach nothing else
+
+// Prints the text as it comes, keeps it, and lets the command wait for the end.
+class Printer : public engine::Sink {
+ public:
+  void on_prompt_logprobs(std::vector<engine::PositionLogprobs>) override {}
+  void on_delta(uint32_t, engine::Delta delta) override {
+    std::fwrite(delta.text.data(), 1, delta.text.size(), stdout);
+    std::fflush(stdout);
+    const std::lock_guard lock(mutex_);
+    text_ += delta.text;
+  }
+  void on_finish(uint32_t, engine::Finish finish) override {
+    const std::lock_guard lock(mutex_);
+    finish_ = std::move(finish);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+  // Polls for an interruption, which a condition variable cannot be told of.
+  engine::Finish wait(engine::Engine& engine, engine::RequestId id) {
+    std::unique_lock lock(mutex_);
+    bool cancelled = false;
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(50), [this] { return done_; })) {
+      if (g_interrupted.exchange(false) && !cancelled) {
+        cancelled = true;
+        engine.cancel(id);
+      }
+    }
+    return finish_;
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;
+  engine::Finish finish_{};
+  bool done_ = false;
+};
+
+class Session {
+ public:
+  Session(const RunOptions& options, runtime::ServedModel& model)
+      : options_(options), model_(model) {}
+
+  Status answer(const std::string& text) {
+    BP_ASSIGN(const std::vector<int32_t> prompt, prompt_of(text));
+    const auto printer = std::make_shared<Printer>();
+    engine::Request request;
+    request.prompt = prompt;
+    request.max_tokens = options_.max_tokens;
+    request.seed = options_.seed ? *options_.seed : std::random_device{}();
+    if (options_.temperature) request.sampling["temperature"] = *options_.temperature;
+    request.sink = printer;
+    BP_ASSIGN(const engine::RequestId id, model_.engine->submit(std::move(request)));
+    const engine::Finish finish = printer->wait(*model_.engine, id);
+    if (finish.reason == engine::FinishReason::kError) return internal_error(finish.error);
+    messages_.push_back({{"role", "assistant"}, {"content", printer->text()}});
+    return {};
+  }
+
+ private:
+  Result<std::vector<int32_t>> prompt_of(const std::string& text) {
+    if (options_.raw || model_.chat_template == nullptr) return model_.tokenizer->encode(text);
+    messages_.push_back({{"role", "user"}, {"content", text}});
+    const nlohmann::ordered_json request = {{"messages", messages_},
+                                            {"add_generation_prompt", true}};
+    BP_ASSIGN(const std::string prompt, model_.chat_template->render(request, text::local_clock()));
+    // Templates write the BOS themselves where the model wants one.
+    const auto& vocabulary = model_.tokenizer->vocabulary();
+    const bool has_bos = vocabulary.contains(vocabulary.bos) &&
+                         prompt.starts_with(vocabulary.tokens[static_cast<size_t>(vocabulary.bos)]);
+    return model_.tokenizer->encode(prompt, {.add_special = !has_bos, .parse_special = true});
+  }
+
+  const RunOptions& options_;
+  runtime::ServedModel& model_;
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
+};
+
+Status chat(Session& session) {
+  const bool on_terminal = ::isatty(STDIN_FILENO) == 1;
+  if (on_terminal) fmt::print(stderr, "Type a message; Ctrl-C stops an answer, Ctrl-D ends.\n");
+  while (true) {
+    if (on_terminal) fmt::print(stderr, "> ");
+    std::string line;
+    if (!std::getline(std::cin, line)) return {};
+    if (line.empty()) continue;
+    BP_TRY(session.answer(line));
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+  }
+}
+
+Result<config::Model> configure(const RunOptions& options, const plugin::Catalog& catalog) {
+  BP_ASSIGN(config::Model config, config::default_model(options.model, options.backend, catalog));
+  config.context = options.context;
+  config.backend.n_threads = options.n_threads;
+  config.scheduler.max_sequences = 1;
+  return config;
+}
+
+}  // namespace
+
+Status run(const RunOptions& options) {
+  spdlog::set_level(spdlog::level::warn);
+  BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
+  BP_ASSIGN(const config::Model config, configure(options, runtime->catalog()));
+  std::unique_ptr<runtime::ServedModel> model;
+  {
+    const ProgressBar progress("loading");
+    BP_ASSIGN(model, runtime::launch(*runtime, config, /*max_queue=*/1, progress.c()));
+  }
+  std::signal(SIGINT, [](int) { g_interrupted = true; });
+  Session session(options, *model);
+  return options.prompt ? session.answer(*options.prompt) : chat(session);
+}
+
+}  // namespace bp::cli
