@@ -1,0 +1,338 @@
+// What must not change a sequence's logits by a single bit: chunks, neighbours, blocks, their size,
+// threads and where weights are kept. And what the step owes the host: statuses, limits, outputs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <numeric>
+
+#include "backplane/dtype.hpp"
+#include "backplane/reference/backend.hpp"
+#include "tests/backends/cpu/isa_backends.hpp"
+#include "tests/support/backend_session.hpp"
+#include "tests/support/batch_builder.hpp"
+#include "tests/support/ops/op_case.hpp"
+#include "tests/support/tiny_llama.hpp"
+
+namespace bp::test {
+namespace {
+
+constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
+constexpr uint32_t kVocab = TinyLlama::kVocab;
+constexpr uint32_t kBlocks = 64;
+using Tokens = std::vector<int32_t>;
+using Floats = std::vector<float>;
+
+Tokens tokens_of(uint32_t seed, uint32_t n) {
+  Tokens tokens(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    tokens[i] = static_cast<int32_t>((seed * 13 + i * 7 + i * i) % kVocab);
+  }
+  return tokens;
+}
+
+// n blocks from `first` on, each `step` after the one before.
+Tokens blocks_from(int32_t first, uint32_t n, int32_t step = 1) {
+  Tokens blocks(n);
+  for (uint32_t i = 0; i < n; ++i) blocks[i] = first + static_cast<int32_t>(i) * step;
+  return blocks;
+}
+
+Tokens slice(const Tokens& tokens, size_t begin, size_t end) {
+  return {tokens.begin() + static_cast<long>(begin), tokens.begin() + static_cast<long>(end)};
+}
+
+struct Config {
+  NamedFactory backend;
+  bp_dtype dtype = BP_DTYPE_F32;
+};
+
+class Model {
+ public:
+  explicit Model(const Config& config, bp_compile_options options = default_options(),
+                 uint32_t window = 0)
+      : llama_(config.dtype, window), session_(*config.backend.factory) {
+    session_.compile(llama_.program(), options, kBlocks);
+  }
+
+  static bp_compile_options default_options() {
+    bp_compile_options options = BackendSession::default_options();
+    options.n_threads = 2;
+    options.max_context = 256;
+    return options;
+  }
+
+  Status run(BatchBuilder& batch) { return session_.run(batch.build()); }
+  // Logits of every token.
+  Floats logits(const Tokens& tokens, int32_t first, const Tokens& blocks) {
+    BatchBuilder batch;
+    batch.add_sequence(tokens, first, blocks);
+    std::vector<uint32_t> rows(tokens.size());
+    std::iota(rows.begin(), rows.end(), 0u);
+    batch.add_output(0, rows, kVocab);
+    const Status status = run(batch);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return batch.output(0);
+  }
+  Floats last_logits(const Tokens& tokens, int32_t first, const Tokens& blocks) {
+    const Floats all = logits(tokens, first, blocks);
+    return {all.end() - kVocab, all.end()};
+  }
+  bp_memory_info memory() { return session_.memory(); }
+
+ private:
+  TinyLlama llama_;
+  BackendSession session_;
+};
+
+class CpuStep : public testing::TestWithParam<Config> {};
+
+std::vector<Config> configs() {
+  std::vector<Config> all;
+  for (const NamedFactory& backend : cpu_factories()) {
+    for (const bp_dtype dtype :
+         {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_Q8_0, BP_DTYPE_Q4_1, BP_DTYPE_Q5_0}) {
+      all.push_back({backend, dtype});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CpuStep, testing::ValuesIn(configs()), [](const auto& config) {
+  std::string name = config.param.backend.name + "_" + std::string(dtype_name(config.param.dtype));
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
+
+constexpr uint32_t kLong = 150;  // three tiles of attention
+
+TEST_P(CpuStep, ChunksEqualTheWholePrompt) {
+  Model model(GetParam());
+  const Tokens tokens = tokens_of(2, kLong);
+  const Floats whole = model.logits(tokens, 0, blocks_from(1, 3));
+  for (const std::vector<size_t>& cuts : {std::vector<size_t>{1, 64, 65}, {128}, {5, 6, 7, 149}}) {
+    Floats chunks;
+    size_t begin = 0;
+    for (size_t i = 0; i <= cuts.size(); ++i) {
+      const size_t end = i < cuts.size() ? cuts[i] : tokens.size();
+      const Floats part =
+          model.logits(slice(tokens, begin, end), static_cast<int32_t>(begin), blocks_from(10, 3));
+      chunks.insert(chunks.end(), part.begin(), part.end());
+      begin = end;
+    }
+    EXPECT_EQ(chunks, whole);
+  }
+}
+
+TEST_P(CpuStep, NeighboursAndTheirOrderDoNotMatter) {
+  Model model(GetParam());
+  const std::vector<uint32_t> lengths = {70, 1, 12, 3, 1, 33};
+  std::vector<Floats> alone;
+  for (uint32_t s = 0; s < lengths.size(); ++s) {
+    alone.push_back(model.last_logits(tokens_of(s, lengths[s]), 0, blocks_from(1, 2)));
+  }
+  for (const std::vector<uint32_t>& order :
+       {std::vector<uint32_t>{0, 1, 2, 3, 4, 5}, {5, 4, 3, 2, 1, 0}, {2, 0, 4, 1, 5, 3}}) {
+    BatchBuilder batch;
+    std::vector<uint32_t> rows;
+    Floats expected;
+    uint32_t n_tokens = 0;
+    for (const uint32_t s : order) {
+      batch.add_sequence(tokens_of(s, lengths[s]), 0,
+                         blocks_from(static_cast<int32_t>(10 + 2 * s), 2));
+      n_tokens += lengths[s];
+      rows.push_back(n_tokens - 1);
+      expected.insert(expected.end(), alone[s].begin(), alone[s].end());
+    }
+    batch.add_output(0, rows, kVocab);
+    const Status status = model.run(batch);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(batch.output(0), expected);
+  }
+}
+
+TEST_P(CpuStep, SixteenDecodesTogetherEqualEachAlone) {
+  Model model(GetParam());
+  constexpr uint32_t n_seqs = 16;
+  std::vector<Floats> alone;
+  BatchBuilder together;
+  std::vector<uint32_t> rows;
+  for (uint32_t s = 0; s < n_seqs; ++s) {
+    const Tokens tokens = tokens_of(s, 60 + s);
+    const Tokens blocks = blocks_from(static_cast<int32_t>(1 + 2 * s), 2);
+    model.logits(slice(tokens, 0, tokens.size() - 1), 0, blocks);
+    const auto last = static_cast<int32_t>(tokens.size() - 1);
+    alone.push_back(model.logits({tokens.back()}, last, blocks));
+    together.add_sequence({tokens.back()}, last, blocks);
+    rows.push_back(s);
+  }
+  together.add_output(0, rows, kVocab);
+  const Status status = model.run(together);
+  ASSERT_TRUE(status.ok()) << status.message();
+  for (uint32_t s = 0; s < n_seqs; ++s) {
+    const auto* own = together.output(0).data() + s * kVocab;
+    EXPECT_EQ(Floats(own, own + kVocab), alone[s]) << "sequence " << s;
+  }
+}
+
+TEST_P(CpuStep, ThreadsBlocksAndTheirSizeDoNotMatter) {
+  const Tokens tokens = tokens_of(3, kLong);
+  Floats expected;
+  for (const uint32_t n_threads : {1u, 2u, 3u}) {
+    for (const uint32_t block_size : {64u, 16u, 128u}) {
+      bp_compile_options options = Model::default_options();
+      options.n_threads = n_threads;
+      options.block_size = block_size;
+      Model model(GetParam(), options);
+      ASSERT_EQ(model.memory().block_size, block_size);
+      const uint32_t n_blocks = (kLong + block_size - 1) / block_size;
+      Floats found = model.logits(tokens, 0, blocks_from(1, n_blocks));
+      if (expected.empty()) expected = found;
+      EXPECT_EQ(found, expected) << n_threads << " threads, blocks of " << block_size;
+      found = model.logits(tokens, 0, blocks_from(50, n_blocks, -3));
+      EXPECT_EQ(found, expected) << "descending blocks of " << block_size;
+    }
+  }
+}
+
+TEST_P(CpuStep, AgreesWithTheReferenceForEveryKvType) {
+  const Tokens tokens = tokens_of(4, kLong);
+  const ErrorBound exact{2e-4, 2e-3};
+  // 8-bit activations, four products deep.
+  const ErrorBound quantised{0.05, 0.3};
+  for (const bp_dtype kv : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
+    bp_compile_options options = Model::default_options();
+    options.k_dtype = options.v_dtype = kv;
+    Model model(GetParam(), options);
+    Model reference({{"reference", &kReference}, GetParam().dtype}, options);
+    const uint32_t block_size = reference.memory().block_size;
+    const Floats found = model.logits(tokens, 0, blocks_from(1, 3));
+    const Floats expected =
+        reference.logits(tokens, 0, blocks_from(1, (kLong + block_size - 1) / block_size));
+    const bool is_quantised = is_block_quantised(GetParam().dtype);
+    // The reference's queries and ours round keys to the same 8 bits of mantissa.
+    const ErrorBound bf16{5e-3, 5e-2};
+    const ErrorBound bound = is_quantised ? quantised : kv == BP_DTYPE_F32 ? exact : bf16;
+    EXPECT_EQ(compare(expected, found, bound), "") << dtype_name(kv);
+  }
+}
+
+TEST_P(CpuStep, WindowsHideOldPositions) {
+  constexpr uint32_t window = 40;
+  Model model(GetParam(), Model::default_options(), window);
+  const Tokens tokens = tokens_of(5, kLong);
+  const Floats whole = model.last_logits(tokens, 0, blocks_from(1, 3));
+  // Two layers look back twice the window; before that nothing matters, and a block that no
+  // position looks at may be the null block.
+  Tokens other = tokens;
+  for (uint32_t i = 0; i < kLong - 2 * window; ++i) other[i] = (other[i] + 1) % int32_t{kVocab};
+  EXPECT_EQ(model.last_logits(other, 0, blocks_from(1, 3)), whole);
+  other[kLong - window / 2] = (other[kLong - window / 2] + 1) % int32_t{kVocab};
+  EXPECT_NE(model.last_logits(other, 0, blocks_from(1, 3)), whole);
+  model.logits(slice(tokens, 0, kLong - 1), 0, blocks_from(20, 3));
+  EXPECT_EQ(model.logits({tokens.back()}, kLong - 1, {0, 21, 22}), whole);
+}
+
+class CpuStepDuties : public testing::Test {
+ protected:
+  Model model_{{cpu_factories().back(), BP_DTYPE_Q8_0}};
+};
+
+TEST_F(CpuStepDuties, ATokenOutOfRangeFailsItsSequenceOnly) {
+  for (const int32_t bad : {-1, static_cast<int32_t>(kVocab), INT32_MAX, INT32_MIN}) {
+    const Floats expected = model_.last_logits(tokens_of(1, 5), 0, {3});
+    BatchBuilder batch;
+    batch.add_sequence({1, bad, 2}, 0, {1});
+    batch.add_sequence(tokens_of(1, 5), 0, {2});
+    batch.add_output(0, {2, 7}, kVocab, 77.0f);
+    ASSERT_TRUE(model_.run(batch).ok());
+    EXPECT_EQ(batch.status(), (std::vector<int32_t>{BP_SEQ_FAILED, BP_SEQ_OK}));
+    EXPECT_EQ(batch.output(0)[0], 77.0f);
+    EXPECT_EQ(Floats(batch.output(0).end() - kVocab, batch.output(0).end()), expected);
+  }
+}
+
+TEST_F(CpuStepDuties, StoppedSequencesAreSkippedAndOthersUnaffected) {
+  const Floats expected = model_.last_logits(tokens_of(1, 5), 0, {3});
+  BatchBuilder batch;
+  batch.add_sequence(tokens_of(2, 4), 0, {1});
+  batch.add_sequence(tokens_of(1, 5), 0, {2});
+  batch.set_stop({1, 0});
+  batch.add_output(0, {3, 8}, kVocab, 77.0f);
+  ASSERT_TRUE(model_.run(batch).ok());
+  EXPECT_EQ(batch.status(), (std::vector<int32_t>{BP_SEQ_STOPPED, BP_SEQ_OK}));
+  EXPECT_EQ(batch.output(0)[0], 77.0f);
+  EXPECT_EQ(Floats(batch.output(0).end() - kVocab, batch.output(0).end()), expected);
+  batch.set_stop({1, 1});
+  ASSERT_TRUE(model_.run(batch).ok());
+  EXPECT_EQ(batch.status(), (std::vector<int32_t>{BP_SEQ_STOPPED, BP_SEQ_STOPPED}));
+}
+
+TEST_F(CpuStepDuties, ABlockOutOfRangeIsRefusedBeforeAnythingIsWritten) {
+  const Tokens tokens = tokens_of(1, 70);
+  model_.logits(slice(tokens, 0, 69), 0, {1, 2});
+  for (const int32_t bad : {-1, 0, static_cast<int32_t>(kBlocks)}) {
+    BatchBuilder batch;
+    batch.add_sequence(tokens_of(9, 69), 0, {1, 2});
+    batch.add_sequence({1}, 0, {bad});
+    batch.add_output(0, {0}, kVocab, 77.0f);
+    const Status status = model_.run(batch);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(batch.output(0)[0], 77.0f);
+  }
+  Model fresh({cpu_factories().back(), BP_DTYPE_Q8_0});
+  EXPECT_EQ(model_.logits({tokens.back()}, 69, {1, 2}), fresh.last_logits(tokens, 0, {1, 2}));
+}
+
+TEST_F(CpuStepDuties, CopiedBlocksContinueLikeTheirSource) {
+  const Tokens tokens = tokens_of(6, 40);
+  const Floats expected = model_.last_logits(tokens, 0, {1});
+  model_.logits(slice(tokens, 0, 39), 0, {2});
+  BatchBuilder batch;
+  batch.add_block_op({BP_BLOCK_COPY, BP_BLOCK_OF_GROUP, 0, 2, 3});
+  batch.add_block_op({BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, 0, 0, 2});
+  batch.add_sequence({tokens.back()}, 39, {3});
+  batch.add_output(0, {0}, kVocab);
+  ASSERT_TRUE(model_.run(batch).ok());
+  EXPECT_EQ(batch.output(0), expected);
+}
+
+TEST_F(CpuStepDuties, ABatchWithoutTokensRunsItsBlockOps) {
+  BatchBuilder batch;
+  batch.add_sequence({}, 0);
+  batch.add_block_op({BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, 0, 0, 2});
+  EXPECT_TRUE(model_.run(batch).ok());
+}
+
+TEST_F(CpuStepDuties, StridedOutputRowsAreWrittenWhereTheHostWantsThem) {
+  const Floats expected = model_.logits(tokens_of(1, 3), 0, {3});
+  constexpr uint32_t stride = kVocab + 3;
+  BatchBuilder batch;
+  batch.add_sequence(tokens_of(1, 3), 0, {3});
+  batch.add_output(0, {1, 2}, stride, 77.0f);
+  ASSERT_TRUE(model_.run(batch).ok());
+  for (uint32_t r = 0; r < 2; ++r) {
+    for (uint32_t i = 0; i < stride; ++i) {
+      const float want = i < kVocab ? expected[(r + 1) * kVocab + i] : 77.0f;
+      EXPECT_EQ(batch.output(0)[r * stride + i], want) << r << " " << i;
+    }
+  }
+}
+
+TEST_F(CpuStepDuties, MemoryNamesWhatABlockTakes) {
+  const bp_memory_info info = model_.memory();
+  EXPECT_EQ(info.n_groups, 1u);
+  EXPECT_EQ(info.block_size, 64u);
+  EXPECT_EQ(info.k_dtype, BP_DTYPE_F16);
+  // Values of a head of 8 take 16.
+  EXPECT_EQ(info.block_bytes[0],
+            uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (8 + 16) * 2);
+  EXPECT_GT(info.available_bytes, 0u);
+  EXPECT_GT(info.workspace_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace bp::test
