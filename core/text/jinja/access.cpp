@@ -243,7 +243,7 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
   auto* items = sequence_items(value);
   auto* numbers = value.object<Range>();
   if (!value.get<Text>() && !items && !numbers) {
-    return Value::undefined(Text(std::string(owner_name(value)) + " cannot be sliced"), "");
+    fail(std::string("'") + type_name(value) + "' object cannot be sliced");
   }
   const SliceRange range = resolve_slice(static_cast<Integer>(length(value)), start, stop, step);
   if (auto* text = value.get<Text>()) return slice_text(runtime, *text, range);

@@ -138,14 +138,17 @@ Evaluator::Flow Evaluator::run_loop(const For& node, Value iterable, int depth0)
     loop->recursive = &node;
     loop->outer = scope_;
   }
+  bool completed = false;  // one iteration, without break or continue: then `else` is not run
   for (; loop->index0 < loop->items.size(); ++loop->index0) {
     runtime_.spend();
     ScopeGuard scope(*this);
     scope_->set(kLoop, loop);
     assign(node.target, loop->items[loop->index0]);
-    if (execute(node.body) == Flow::kBreak) break;
+    const Flow flow = execute(node.body);
+    if (flow == Flow::kBreak) break;
+    completed = completed || flow == Flow::kNext;
   }
-  if (!loop->items.empty()) return Flow::kNext;
+  if (completed) return Flow::kNext;
   ScopeGuard scope(*this);
   return execute(node.otherwise);
 }

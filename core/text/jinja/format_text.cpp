@@ -225,7 +225,8 @@ FormatSpec parse_spec(std::string_view text) {
   const auto at = [&](size_t k) { return k < text.size() ? text[k] : '\0'; };
   const auto is_align = [&](char c) { return c && kAligns.find(c) != std::string_view::npos; };
   const size_t first = text.empty() ? 0 : utf8_length(static_cast<unsigned char>(text[0]));
-  if (is_align(at(first)) && first > 0) {
+  const bool has_fill = first > 0 && is_align(at(first));
+  if (has_fill) {
     spec.fill = decode(text.substr(0, first))[0];
     spec.align = text[first];
     i = first + 1;
@@ -238,10 +239,8 @@ FormatSpec parse_spec(std::string_view text) {
     ++i;
   }
   if (at(i) == '0') {
-    if (!spec.align) {
-      spec.fill = U'0';
-      spec.align = '=';
-    }
+    if (!spec.align) spec.align = '=';
+    if (!has_fill) spec.fill = U'0';
     ++i;
   }
   read_number(text, i, spec.width);
@@ -301,9 +300,9 @@ class BraceFormatter {
       value = runtime_.text(conversion == 's' ? to_str(runtime_, value) : to_repr(runtime_, value));
       text.remove_prefix(2);
     }
-    if (text.empty()) return format_value(runtime_, value, FormatSpec{});
-    if (text[0] != ':') fail("expected ':' after conversion specifier");
-    return format_value(runtime_, value, parse_spec(run(text.substr(1))));
+    if (!text.empty() && text[0] != ':') fail("expected ':' after conversion specifier");
+    const std::string spec = text.empty() ? "" : run(text.substr(1));
+    return spec.empty() ? to_str(runtime_, value) : format_value(runtime_, value, parse_spec(spec));
   }
 
   Value lookup(std::string_view path) {

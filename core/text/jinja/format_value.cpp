@@ -106,8 +106,7 @@ std::string pad(Runtime& runtime, std::string prefix, std::string body, const Fo
 std::string format_value(Runtime& runtime, const Value& value, const FormatSpec& spec) {
   constexpr std::string_view kFloatTypes = "eEfFgG%";
   Integer storage = 0;
-  const Integer* n =
-      value.get<bool>() && spec.type == 0 ? nullptr : integer_or_bool(value, storage);
+  const Integer* n = integer_or_bool(value, storage);
   const bool as_float =
       is_number(value) &&
       (value.get<double>() || (spec.type && kFloatTypes.find(spec.type) != std::string_view::npos));

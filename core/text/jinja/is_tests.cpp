@@ -91,8 +91,8 @@ Value sameas(Runtime& runtime, const Value& self, BoundArguments& args) {
   return Value::boolean(same_type && equal(runtime, self, other));
 }
 Value sequence(Runtime&, const Value& self, BoundArguments&) {
-  return Value::boolean(self.get<Text>() || sequence_items(self) || self.object<Dict>() ||
-                        self.object<Range>());
+  return Value::boolean(self.is_undefined() || self.get<Text>() || sequence_items(self) ||
+                        self.object<Dict>() || self.object<Range>());
 }
 Value string(Runtime&, const Value& self, BoundArguments&) {
   return Value::boolean(self.get<Text>() != nullptr);

@@ -51,6 +51,7 @@ class Parser {
   Block parse_body(std::string_view end, const char* opened_by);
   bool at_end_tag(std::initializer_list<std::string_view> ends) const;
   Statement parse_statement();
+  ExprPtr parse_print();
   If parse_if();
   For parse_for();
   Statement parse_set(int line);

@@ -62,12 +62,23 @@ Statement Parser::parse_statement() {
     for (Link& link : parse_filters()) filters.push_back(std::move(link));
     return {line, FilterBlock{std::move(filters), parse_body("endfilter", "filter")}};
   }
+  if (tag == "print") return {line, Print{parse_print()}};
   if (tag == "break" || tag == "continue") {
     if (loops_ == 0) fail_syntax("'" + tag + "' outside of a loop", line);
     if (tag == "break") return {line, Break{}};
     return {line, Continue{}};
   }
   fail_syntax("unknown tag '" + tag + "'", line);
+}
+
+ExprPtr Parser::parse_print() {
+  Concat values;
+  const int line = current().line;
+  while (current().kind != TokenKind::kBlockEnd) {
+    if (!values.operands.empty()) expect_operator(",");
+    values.operands.push_back(parse_expression());
+  }
+  return make(line, std::move(values));
 }
 
 If Parser::parse_if() {
