@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/kernels.hpp"
 
@@ -10,7 +10,7 @@ void rotate(const Rotation& r, const Matrix& x, const int32_t* positions, const 
   const uint32_t n_pairs = r.n_dims / 2;
   const bool halves = r.pairing == BP_ROPE_HALVES;
   for (uint64_t t = 0; t < x.n_rows; ++t) {
-    std::memcpy(y.row(t), x.row(t), x.width * sizeof(float));
+    std::copy_n(x.row(t), x.width, y.row(t));
     for (uint32_t i = 0; i < n_pairs; ++i) {
       const double angle = static_cast<double>(positions[t]) * static_cast<double>(inv_freq[i]);
       const double cosine = std::cos(angle) * r.magnitude, sine = std::sin(angle) * r.magnitude;

@@ -1,4 +1,4 @@
-#include <cstring>
+#include <algorithm>
 
 #include "kernels/kernels.hpp"
 #include "ops/ops.hpp"
@@ -9,7 +9,7 @@ Status run_norm(const OpCall& call) {
   const auto a = call.attributes<bp_attr_norm>();
   const Matrix x = call.input(0), y = call.output(0);
   const Matrix sum = call.has_output(1) ? call.output(1) : y;
-  std::memcpy(sum.data, x.data, x.n_rows * x.width * sizeof(float));
+  std::copy_n(x.data, x.n_rows * x.width, sum.data);
   if (call.has_input(1)) {
     const Matrix residual = call.input(1);
     for (uint64_t i = 0; i < x.n_rows * x.width; ++i) sum.data[i] += residual.data[i];

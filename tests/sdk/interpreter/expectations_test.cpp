@@ -21,7 +21,7 @@ using reference::Matrix;
 using Floats = std::vector<float>;
 
 TEST(Dot, AgreesWithDoubleToAMillionth) {
-  for (const uint64_t n : {1u, 15u, 16u, 17u, 576u, 1024u, 1025u, 4864u, 30000u}) {
+  for (const uint64_t n : {1u, 31u, 32u, 33u, 576u, 1024u, 1025u, 4864u, 30000u}) {
     const Floats a = normal_values("a", n), b = normal_values("b", n);
     double exact = 0, magnitude = 0;
     for (uint64_t i = 0; i < n; ++i) {
@@ -29,6 +29,8 @@ TEST(Dot, AgreesWithDoubleToAMillionth) {
       magnitude += std::abs(static_cast<double>(a[i]) * b[i]);
     }
     EXPECT_NEAR(reference::dot(a.data(), b.data(), n), exact, 1e-6 * magnitude) << n;
+    EXPECT_EQ(reference::dot(a.data(), b.data(), n),
+              reference::dot_portable(a.data(), b.data(), n));
   }
   EXPECT_EQ(reference::dot(nullptr, nullptr, 0), 0);
 }
