@@ -1,0 +1,175 @@
+// Random numbers, row passes, histograms and the step budget.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "backplane/softmax.hpp"
+#include "core/engine/random.hpp"
+#include "core/engine/row_math.hpp"
+#include "core/engine/stats.hpp"
+#include "core/engine/step_budget.hpp"
+
+namespace bp::engine {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(RandomTest, PhiloxMatchesItsAuthorsVectors) {
+  using Counter = std::array<uint32_t, 4>;
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
+            (Counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (Counter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Counter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RandomTest, EveryPartOfTheKeyCounts) {
+  const double base = uniform({1, 2, 3}, 4, 5);
+  EXPECT_EQ(base, uniform({1, 2, 3}, 4, 5));
+  EXPECT_NE(base, uniform({1ULL << 40, 2, 3}, 4, 5));
+  EXPECT_NE(base, uniform({1, 1, 3}, 4, 5));
+  EXPECT_NE(base, uniform({1, 2, 4}, 4, 5));
+  EXPECT_NE(base, uniform({1, 2, 3}, 5, 5));
+  EXPECT_NE(base, uniform({1, 2, 3}, 4, 6));
+}
+
+TEST(RandomTest, UniformIsUniform) {
+  constexpr int kBins = 20, kDraws = 20000;
+  std::array<int, kBins> counts{};
+  for (uint32_t i = 0; i < kDraws; ++i) {
+    const double u = uniform({99, 0, i}, 0, 0);
+    ASSERT_GE(u, 0.0);
+    ASSERT_LT(u, 1.0);
+    ++counts[static_cast<size_t>(u * kBins)];
+  }
+  double chi2 = 0;
+  for (const int count : counts) chi2 += std::pow(count - kDraws / kBins, 2) / (kDraws / kBins);
+  EXPECT_LT(chi2, 43.8);  // 19 degrees of freedom, p = 0.001
+}
+
+std::vector<float> random_row(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> row(n);
+  for (float& x : row) x = normal(random);
+  return row;
+}
+
+TEST(RowMathTest, ExpIsAccurate) {
+  for (float x = 0; x > -86; x -= 0.0137f) {
+    const double expected = std::exp(static_cast<double>(x));
+    EXPECT_NEAR(static_cast<double>(exp_nonpositive(x)) / expected, 1, 2e-7) << x;
+  }
+  EXPECT_EQ(exp_nonpositive(-kInfinity), 0.0f);
+  EXPECT_EQ(exp_nonpositive(-90.0f), 0.0f);
+  EXPECT_EQ(exp_nonpositive(0.0f), 1.0f);
+}
+
+TEST(RowMathTest, FindsNanAndInfinityAnywhere) {
+  for (const size_t n : {1u, 15u, 16u, 17u, 1000u}) {
+    std::vector<float> row = random_row(n, 1);
+    row[n / 3] = -kInfinity;
+    EXPECT_FALSE(has_nan_or_infinity(row));
+    for (const float bad : {kInfinity, std::nanf(""), -std::nanf("")}) {
+      for (const size_t at : {size_t{0}, n / 2, n - 1}) {
+        std::vector<float> broken = row;
+        broken[at] = bad;
+        EXPECT_TRUE(has_nan_or_infinity(broken)) << n << " " << at << " " << bad;
+      }
+    }
+  }
+}
+
+TEST(RowMathTest, ArgmaxPrefersTheLowestId) {
+  std::vector<float> row = random_row(1000, 2);
+  row[300] = row[700] = 99;
+  EXPECT_EQ(argmax(row), 300);
+  std::ranges::fill(row, -kInfinity);
+  EXPECT_EQ(argmax(row), -1);
+}
+
+TEST(RowMathTest, TopIsSortedAndComplete) {
+  std::vector<float> row = random_row(5000, 3);
+  for (size_t i = 0; i < row.size(); i += 7) row[i] = 4;  // ties
+  for (const uint32_t n : {0u, 1u, 20u, 300u, 5000u}) {
+    const auto top = logprobs_of(row, 17, n).top;
+    ASSERT_EQ(top.size(), n);
+    std::vector<int32_t> ids(row.size());
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
+    std::ranges::stable_sort(ids, [&](int32_t a, int32_t b) {
+      return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)];
+    });
+    for (uint32_t i = 0; i < n; ++i) EXPECT_EQ(top[i].token, ids[i]);
+  }
+}
+
+// Both draws follow softmax and agree with each other number by number.
+TEST(RowMathTest, DrawsFollowSoftmax) {
+  const std::vector<float> row = {0.5f, -kInfinity, 2.0f, 1.0f, -1.0f};
+  std::vector<bp_candidate> candidates;
+  for (int32_t id = 0; id < 5; ++id) candidates.push_back({id, row[static_cast<size_t>(id)]});
+  double total = 0;
+  for (const float x : row) total += std::exp(static_cast<double>(x));
+  std::array<int, 5> counts{};
+  constexpr int kDraws = 20000;
+  for (uint32_t i = 0; i < kDraws; ++i) {
+    const double u = uniform({5, 0, i}, 0, 0);
+    std::vector<float> work = row;
+    const int32_t id = draw_dense(work, u);
+    ASSERT_EQ(id, draw_sparse(candidates, u));
+    ++counts[static_cast<size_t>(id)];
+  }
+  EXPECT_EQ(counts[1], 0);
+  double chi2 = 0;
+  for (const size_t id : {0u, 2u, 3u, 4u}) {
+    const double expected = kDraws * std::exp(static_cast<double>(row[id])) / total;
+    chi2 += std::pow(counts[id] - expected, 2) / expected;
+  }
+  EXPECT_LT(chi2, 16.3);  // 3 degrees of freedom, p = 0.001
+}
+
+TEST(RowMathTest, DenseDrawReachesEveryBlockAndTheEnd) {
+  std::vector<float> row(5000, -kInfinity);
+  row[10] = row[2500] = row[4999] = 0;
+  for (const auto& [u, id] : {std::pair{0.0, 10}, {0.5, 2500}, {0.9, 4999}, {1 - 0x1p-53, 4999}}) {
+    std::vector<float> work = row;
+    EXPECT_EQ(draw_dense(work, u), id);
+  }
+  std::vector<float> forbidden(5000, -kInfinity);
+  EXPECT_EQ(draw_dense(forbidden, 0.5), -1);
+}
+
+TEST(HistogramTest, CountsByUpperBound) {
+  static constexpr std::array kBounds = {1.0, 2.0};
+  Histogram histogram(kBounds);
+  for (const double value : {0.5, 1.0, 1.5, 7.0}) histogram.observe(value);
+  const auto reading = histogram.read();
+  EXPECT_EQ(reading.counts, (std::vector<uint64_t>{2, 1, 1}));
+  EXPECT_DOUBLE_EQ(reading.sum, 10.0);
+}
+
+TEST(StepBudgetTest, KeepsStepsWithinTheLimit) {
+  StepBudget budget(500'000, 4096);
+  EXPECT_EQ(budget.tokens(0), 64u);
+  for (int i = 0; i < 20; ++i) budget.observe(budget.tokens(0), budget.tokens(0) * 1000);
+  EXPECT_EQ(budget.tokens(0), 500u);
+  for (int i = 0; i < 50; ++i) budget.observe(budget.tokens(0), budget.tokens(0) * 10);
+  EXPECT_EQ(budget.tokens(0), 4096u);
+  budget.observe(4096, 4096 * 100'000ULL);
+  EXPECT_EQ(budget.tokens(0), 5u);
+  EXPECT_EQ(budget.tokens(9), 9u);
+}
+
+TEST(StepBudgetTest, DecodesSayNothingAboutPrompts) {
+  StepBudget budget(500'000, 512);
+  budget.observe(64, 64'000);
+  budget.observe(1, 200'000);
+  EXPECT_EQ(budget.tokens(0), 500u);
+}
+
+}  // namespace
+}  // namespace bp::engine
