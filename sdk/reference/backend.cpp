@@ -23,7 +23,7 @@ Status check_kv_dtype(const char* name, bp_dtype dtype) {
 // What is valid but beyond this backend.
 void check_limits(const ProgramView& program, CheckReport& report) {
   for (const uint32_t value : program.inputs()) {
-    if (program.values()[value].dtype == BP_DTYPE_I32) continue;
+    if (value >= program.values().size() || program.values()[value].dtype == BP_DTYPE_I32) continue;
     report.obstacle(BP_NONE, "program inputs other than token ids are not supported");
   }
   if (program.header().n_state_slots > 0) {
@@ -64,7 +64,8 @@ Result<std::unique_ptr<Backend>> ReferenceBackend::create(const Host& host, cons
 
 void ReferenceBackend::check(const bp_program& program, CheckReport& report) {
   const ProgramView view(program);
-  if (validate_program(view, report)) check_limits(view, report);
+  validate_program(view, report);
+  check_limits(view, report);
 }
 
 Result<std::unique_ptr<Executable>> ReferenceBackend::compile(const bp_program& program,

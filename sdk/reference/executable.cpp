@@ -90,6 +90,9 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.block_size = kv_.block_size();
   limits.n_outputs = program_.header().n_outputs;
   limits.n_blocks = kv_.n_blocks();
+  if (limits.n_blocks.size() != program_.header().n_kv_groups) {
+    return invalid_argument("kv_allocate comes before the first step");
+  }
   BP_TRY(validate_batch(batch, limits));
 
   for (uint32_t i = 0; i < batch.n_block_ops; ++i) kv_.apply(batch.block_ops[i]);

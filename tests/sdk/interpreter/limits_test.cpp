@@ -143,6 +143,34 @@ TEST(Compile, RefusesKvTypesItDoesNotKeep) {
   EXPECT_THAT(status.message(), HasSubstr("k_dtype is q8_0"));
 }
 
+TEST(Compile, StepsWaitForKvMemory) {
+  TinyLlama model;
+  BackendSession session(kReference);
+  ASSERT_TRUE(session.try_compile(model.program(), BackendSession::default_options()).ok());
+  BatchBuilder batch;
+  batch.add_sequence({1}, 0, {1});
+  const Status status = session.run(batch.build());
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("kv_allocate"));
+}
+
+TEST(Compile, NamesEveryObstacle) {
+  TinyLlama model;
+  bp_program program = model.program();
+  program.n_state_slots = 1;
+  const bp_state_slot state{4};
+  program.state_slots = &state;
+  const std::vector<uint32_t> inputs = {program.inputs[0], 0};  // value 0 is no id
+  program.inputs = inputs.data();
+  program.n_inputs = 2;
+  BackendSession session(kReference);
+  std::string sentences;
+  for (const auto& [op, sentence] : session.obstacles(program)) sentences += sentence + "\n";
+  EXPECT_THAT(sentences, HasSubstr("state slots are not supported"));
+  EXPECT_THAT(sentences, HasSubstr("inputs other than token ids"));
+  EXPECT_FALSE(session.try_compile(program, BackendSession::default_options()).ok());
+}
+
 TEST(Compile, CanBeStopped) {
   TinyLlama model;
   BackendSession session(kReference);
