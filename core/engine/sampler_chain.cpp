@@ -34,15 +34,21 @@ bool is_zero_temperature(const plugin::ParamMap& fields) {
   return (d != nullptr && *d == 0.0) || (i != nullptr && *i == 0);
 }
 
-void make_sparse(bp_sample_row& row) {
+Status nothing_to_draw() {
+  return invalid_argument("no token can be drawn: all of them are forbidden");
+}
+
+Status make_sparse(bp_sample_row& row) {
   uint32_t n = 0;
   for (uint32_t id = 0; id < row.n_vocab; ++id) {
     if (row.logits[id] == kMinusInfinity) continue;
     row.candidates[n++] = {static_cast<int32_t>(id), row.logits[id]};
   }
+  if (n == 0) return nothing_to_draw();
   row.n_candidates = n;
   row.order = BP_ORDER_NONE;
   row.logits = nullptr;
+  return {};
 }
 
 void make_dense(bp_sample_row& row, std::span<float> logits) {
@@ -94,7 +100,7 @@ Status SamplerChain::accept(std::span<const int32_t> tokens, uint32_t origin) co
 
 Status SamplerChain::apply(const Link& link, bp_sample_row& row) const {
   const uint32_t flags = link.state.info().flags;
-  if (row.n_candidates == 0 && (flags & BP_STAGE_DENSE) == 0) make_sparse(row);
+  if (row.n_candidates == 0 && (flags & BP_STAGE_DENSE) == 0) BP_TRY(make_sparse(row));
   const bool was_sparse = row.n_candidates > 0;
   Status status = link.state.apply(row);
   if (status.ok()) status = check_row(row);
@@ -128,7 +134,7 @@ Result<int32_t> SamplerChain::sample(std::span<float> logits, const DrawKey& key
   const int32_t token = greedy_                ? argmax(logits)
                         : row.n_candidates > 0 ? draw_sparse({row.candidates, row.n_candidates}, u)
                                                : draw_dense(logits, u);
-  if (token < 0) return invalid_argument("no token can be drawn: all of them are forbidden");
+  if (token < 0) return nothing_to_draw();
   return token;
 }
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "selection.hpp"
 #include "stages.hpp"
@@ -21,7 +23,8 @@ class Temperature final : public Stage {
       return {};
     }
     // Relative to the best logit, so that a tiny temperature overflows to -inf and not to NaN.
-    const auto factor = static_cast<float>(1 / temperature_);
+    const double greatest = std::numeric_limits<float>::max();
+    const auto factor = static_cast<float>(std::min(1 / temperature_, greatest));
     if (is_dense(row)) {
       for (uint32_t i = 0; i < row.n_vocab; ++i) row.logits[i] = (row.logits[i] - max) * factor;
     } else {

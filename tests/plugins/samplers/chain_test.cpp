@@ -1,0 +1,137 @@
+// Whole chains, as requests name them: distributions, order, the greedy path and its cost.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "core/engine/sampler_chain.hpp"
+#include "stage_runner.hpp"
+
+namespace bp::samplers::testing {
+namespace {
+
+using engine::SamplerChain;
+using engine::SampleScratch;
+
+const std::vector<std::string> kDefaultChain = {"penalties", "top_k", "typical_p",
+                                                "top_p",     "min_p", "temperature"};
+
+SamplerChain make_chain(const std::vector<std::string>& names, const plugin::ParamMap& fields,
+                        uint32_t n_vocab) {
+  auto chain = SamplerChain::create(sampler_set(), names, fields, n_vocab);
+  EXPECT_TRUE(chain.ok()) << chain.status().message();
+  return std::move(chain).value();
+}
+
+// Draws often and compares counts with probabilities (0: must not occur).
+void expect_distribution(const SamplerChain& chain, const std::vector<float>& logits,
+                         const std::vector<double>& probabilities, double bound) {
+  constexpr uint32_t kDraws = 20000;
+  SampleScratch scratch;
+  std::vector<uint32_t> counts(logits.size(), 0);
+  for (uint32_t i = 0; i < kDraws; ++i) {
+    std::vector<float> row = logits;
+    const auto token = chain.sample(row, {11, 0, i}, scratch);
+    ASSERT_TRUE(token.ok());
+    ++counts[static_cast<size_t>(*token)];
+  }
+  double chi2 = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double expected = probabilities[i] * kDraws;
+    if (expected == 0) {
+      EXPECT_EQ(counts[i], 0u) << i;
+    } else {
+      chi2 += std::pow(counts[i] - expected, 2) / expected;
+    }
+  }
+  EXPECT_LT(chi2, bound);
+}
+
+std::vector<double> softmax(const std::vector<float>& logits, double temperature, size_t best) {
+  std::vector<double> p(logits.size(), 0);
+  std::multimap<double, size_t, std::greater<>> order;
+  for (size_t i = 0; i < logits.size(); ++i) order.emplace(logits[i], i);
+  double total = 0;
+  for (const auto& [logit, i] : order) {
+    if (best-- == 0) break;
+    p[i] = std::exp(logit / temperature);
+    total += p[i];
+  }
+  for (double& x : p) x /= total;
+  return p;
+}
+
+const std::vector<float> kLogits = {0.3f, 2.0f, -1.0f, 1.5f, 0.9f, -2.5f};
+
+TEST(ChainTest, NeutralChainDrawsFromSoftmax) {
+  const auto chain = make_chain(kDefaultChain, {}, 6);
+  expect_distribution(chain, kLogits, softmax(kLogits, 1, 6), 20.5);  // 5 df, p = 0.001
+}
+
+TEST(ChainTest, TemperatureAndTopK) {
+  const auto chain = make_chain(kDefaultChain, {{"temperature", 0.6}, {"top_k", int64_t{3}}}, 6);
+  expect_distribution(chain, kLogits, softmax(kLogits, 0.6, 3), 13.8);  // 2 df
+  const auto hot = make_chain(kDefaultChain, {{"temperature", 3.0}}, 6);
+  expect_distribution(hot, kLogits, softmax(kLogits, 3.0, 6), 20.5);
+}
+
+TEST(ChainTest, TheOrderOfStagesMatters) {
+  // At a high temperature the nucleus of 0.6 has more tokens than before it.
+  const plugin::ParamMap fields = {{"temperature", 5.0}, {"top_p", 0.6}};
+  const auto cut_first = make_chain({"top_p", "temperature"}, fields, 6);
+  const auto heat_first = make_chain({"temperature", "samplers/top_p"}, fields, 6);
+  expect_distribution(cut_first, kLogits, softmax(kLogits, 5, 2), 10.9);   // 1 df
+  expect_distribution(heat_first, kLogits, softmax(kLogits, 5, 3), 13.8);  // 2 df
+}
+
+TEST(ChainTest, ZeroTemperatureTakesTheBestAfterThePenalties) {
+  const auto chain = make_chain(
+      kDefaultChain,
+      {{"temperature", 0.0}, {"presence_penalty", 2.0}, {"top_p", 0.5}, {"typical_p", 0.1}}, 6);
+  EXPECT_TRUE(chain.greedy());
+  SampleScratch scratch;
+  std::vector<float> row = kLogits;
+  EXPECT_EQ(*chain.sample(row, {}, scratch), 1);
+  const int32_t token = 1;
+  ASSERT_TRUE(chain.accept({&token, 1}, BP_TOKENS_GENERATED).ok());
+  row = kLogits;
+  EXPECT_EQ(*chain.sample(row, {}, scratch), 3);
+}
+
+TEST(ChainTest, ATinyTemperatureIsGreedyWithoutNan) {
+  for (const double temperature : {1e-3, 1e-30, 1e-60, 1e-310}) {
+    const auto chain = make_chain(kDefaultChain, {{"temperature", temperature}}, 6);
+    SampleScratch scratch;
+    std::vector<float> row = kLogits;
+    EXPECT_EQ(*chain.sample(row, {1, 2, 3}, scratch), 1) << temperature;
+  }
+}
+
+TEST(ChainTest, AllForbiddenIsAnError) {
+  SampleScratch scratch;
+  for (const auto& fields : {plugin::ParamMap{},
+                             {{"temperature", 0.0}},
+                             {{"top_p", 0.5}},
+                             {{"top_k", int64_t{2}}},
+                             {{"typical_p", 0.5}},
+                             {{"min_p", 0.1}}}) {
+    std::vector<float> row(6, -std::numeric_limits<float>::infinity());
+    EXPECT_FALSE(make_chain(kDefaultChain, fields, 6).sample(row, {}, scratch).ok());
+  }
+}
+
+TEST(ChainTest, UnknownAndUnreadFieldsAreNamed) {
+  const auto error = [](const std::vector<std::string>& names, const plugin::ParamMap& fields) {
+    return SamplerChain::create(sampler_set(), names, fields, 6).status().message();
+  };
+  EXPECT_NE(error({"topk"}, {}).find("top_k"), std::string::npos);
+  EXPECT_NE(error({"other/top_k"}, {}).find("other/top_k"), std::string::npos);
+  EXPECT_NE(error({"top_k"}, {{"min_p", 0.1}}).find("min_p"), std::string::npos);
+  EXPECT_EQ(error({"top_k"}, {{"min_p", 0.0}}), "");
+  EXPECT_NE(error({"top_k"}, {{"top_k", int64_t{-7}}}).find("top_k"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bp::samplers::testing
