@@ -97,13 +97,19 @@ void add_logits(CLI::App& app, LogitsOptions& o, Command& command) {
 void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
   auto* sub = app.add_subcommand("bench", "measure prefill and decode in tokens per second");
   sub->add_option("MODEL", o.model, kModelHelp)->required();
-  sub->add_option("--prompt", o.n_prompt, "tokens of prefill")->capture_default_str();
+  const auto most_tokens = CLI::Range(0u, 1u << 24);
+  sub->add_option("--prompt", o.n_prompt, "tokens of prefill")
+      ->capture_default_str()
+      ->check(most_tokens);
   sub->add_option("--generate", o.n_generate, "tokens of decode per sequence")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(most_tokens);
   sub->add_option("--sequences", o.sequences, "sequences decoding at once, as 1,4,16")
       ->delimiter(',')
       ->check(CLI::Range(1u, 4096u));
-  sub->add_option("--depth", o.depths, "tokens already in the context, as 0,4096")->delimiter(',');
+  sub->add_option("--depth", o.depths, "tokens already in the context, as 0,4096")
+      ->delimiter(',')
+      ->check(most_tokens);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
   sub->add_flag("--json", o.json, "as JSON");

@@ -1,0 +1,279 @@
+// backplane bench: prefill and decode straight on the executable, with the machine's own limits
+// beside them.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/bench_session.hpp"
+#include "core/cli/commands.hpp"
+#include "core/cli/machine_probe.hpp"
+#include "core/cli/progress.hpp"
+#include "core/config/config.hpp"
+
+namespace bp::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kShortPrompt = 128;  // of several sequences that decode at depth 0
+constexpr uint32_t kWarmUpTokens = 64;
+constexpr int kMostRounds = 5;
+constexpr double kEnoughSeconds = 2;  // of one measurement, all rounds together
+
+struct Measured {
+  const char* kind;  // "prefill" or "decode"
+  uint32_t n_sequences;
+  uint32_t depth;
+  double tokens_s;
+};
+
+// What a token costs at least.
+struct Cost {
+  double weight_bytes = 0;  // read by a decode step, whatever its batch
+  double kv_bytes = 0;      // of a token of context
+  double operations = 0;    // multiplications and additions of a prefill token with weights
+};
+
+Cost cost_of(const runtime::CompiledModel& compiled) {
+  Cost cost;
+  const model::ProgramParts& program = compiled.parts->program.parts();
+  std::set<uint32_t> read;
+  for (const model::Op& op : program.ops) {
+    if (op.schema->kind == BP_OP_EMBED) continue;
+    const bool every_row = op.schema->kind != BP_OP_LM_HEAD;
+    for (const uint32_t index : op.weights) {
+      if (index == BP_NONE || !read.insert(index).second) continue;
+      const model::Weight& weight = program.weights[index];
+      for (const bp_weight_part& part : weight.parts) {
+        cost.weight_bytes += static_cast<double>(part.n_bytes);
+      }
+      const auto dims = weight.dims();
+      if (every_row && dims.size() == 2)
+        cost.operations += 2.0 * static_cast<double>(dims[0] * dims[1]);
+    }
+  }
+  for (uint32_t g = 0; g < compiled.memory.n_groups; ++g) {
+    cost.kv_bytes +=
+        static_cast<double>(compiled.memory.block_bytes[g]) / compiled.memory.block_size;
+  }
+  return cost;
+}
+
+// Tokens that stand before the first one measured.
+uint32_t context_before(const BenchOptions& options, uint32_t n_sequences, uint32_t depth) {
+  if (depth > 0 || n_sequences == 1) return depth;
+  return std::min(options.n_prompt, kShortPrompt);
+}
+
+uint32_t longest_context(const BenchOptions& options, uint32_t depth) {
+  const uint32_t short_prompt = std::min(options.n_prompt, kShortPrompt);
+  return std::max(depth + std::max(options.n_prompt, options.n_generate),
+                  short_prompt + options.n_generate);
+}
+
+// Median over rounds of `n_tokens` / seconds.
+Result<double> tokens_per_second(uint64_t n_tokens, const std::function<Status()>& round) {
+  std::vector<double> rates;
+  double total_s = 0;
+  while (rates.empty() || (rates.size() < kMostRounds && total_s < kEnoughSeconds)) {
+    const auto start = Clock::now();
+    BP_TRY(round());
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    total_s += seconds;
+    rates.push_back(static_cast<double>(n_tokens) / seconds);
+  }
+  std::nth_element(rates.begin(), rates.begin() + rates.size() / 2, rates.end());
+  return rates[rates.size() / 2];
+}
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, const runtime::CompiledModel& compiled, uint32_t n_blocks)
+      : options_(options), compiled_(compiled), n_blocks_(n_blocks), session_(compiled, n_blocks) {}
+
+  Result<std::vector<Measured>> run(const std::set<uint32_t>& depths) {
+    session_.arrange(1, longest_context(options_, 0));
+    BP_TRY(session_.prefill(0, std::min(kWarmUpTokens, longest_context(options_, 0))));
+    for (const uint32_t depth : depths) BP_TRY(measure(depth));
+    return std::move(measured_);
+  }
+
+ private:
+  Status measure(uint32_t depth) {
+    if (options_.n_prompt > 0) BP_TRY(measure_prefill(depth));
+    if (options_.n_generate == 0) return {};
+    for (const uint32_t n : options_.sequences) BP_TRY(measure_decode(n, depth));
+    return {};
+  }
+
+  Status measure_prefill(uint32_t depth) {
+    session_.arrange(1, depth + options_.n_prompt);
+    BP_TRY(fill(depth));
+    BP_ASSIGN(const double rate, tokens_per_second(options_.n_prompt, [&] {
+                return session_.prefill(depth, options_.n_prompt);
+              }));
+    measured_.push_back({"prefill", 1, depth, rate});
+    return {};
+  }
+
+  Status measure_decode(uint32_t n_sequences, uint32_t depth) {
+    const uint32_t before = context_before(options_, n_sequences, depth);
+    const uint32_t context = before + options_.n_generate;
+    const uint64_t needed = BenchSession::blocks_needed(compiled_.memory, n_sequences, context);
+    if (needed > n_blocks_) {
+      fmt::print(stderr, "skipped: {} sequences at depth {}: not enough memory\n", n_sequences,
+                 depth);
+      return {};
+    }
+    session_.arrange(n_sequences, context);
+    BP_TRY(fill(before));
+    BP_TRY(session_.decode(before, true));
+    const auto round = [&]() -> Status {
+      for (uint32_t i = 0; i < options_.n_generate; ++i) BP_TRY(session_.decode(before + i));
+      return {};
+    };
+    const uint64_t n_tokens = uint64_t{n_sequences} * options_.n_generate;
+    BP_ASSIGN(const double rate, tokens_per_second(n_tokens, round));
+    measured_.push_back({"decode", n_sequences, depth, rate});
+    return {};
+  }
+
+  // Sequence 0 keeps its blocks whatever the arrangement, so that only what is new is computed.
+  Status fill(uint32_t depth) {
+    if (depth > filled_) BP_TRY(session_.prefill(filled_, depth - filled_));
+    filled_ = std::max(filled_, depth);
+    return {};
+  }
+
+  const BenchOptions& options_;
+  const runtime::CompiledModel& compiled_;
+  const uint32_t n_blocks_;
+  BenchSession session_;
+  uint32_t filled_ = 0;
+  std::vector<Measured> measured_;
+};
+
+std::set<uint32_t> fitting_depths(const BenchOptions& options, uint32_t context) {
+  std::set<uint32_t> depths;
+  for (const uint32_t depth : options.depths) {
+    if (longest_context(options, depth) <= context) {
+      depths.insert(depth);
+    } else {
+      fmt::print(stderr, "skipped: depth {}: the model's context is {} tokens\n", depth, context);
+    }
+  }
+  return depths;
+}
+
+// Blocks for the largest measurement, or as many as memory allows.
+Result<uint32_t> choose_n_blocks(const BenchOptions& options, const bp_memory_info& memory,
+                                 const std::set<uint32_t>& depths) {
+  uint64_t block_bytes = 0;
+  for (uint32_t g = 0; g < memory.n_groups; ++g) block_bytes += memory.block_bytes[g];
+  const uint64_t affordable =
+      block_bytes == 0 ? UINT32_MAX : memory.available_bytes / 2 / block_bytes;
+  const uint32_t longest = longest_context(options, *depths.rbegin());
+  const uint64_t least = BenchSession::blocks_needed(memory, 1, longest);
+  if (affordable < least) {
+    return out_of_memory(fmt::format("the KV cache of {} tokens needs {:.1f} MB; lower --depth",
+                                     longest, static_cast<double>(least * block_bytes) / 1e6));
+  }
+  uint64_t wanted = least;
+  for (const uint32_t n : options.sequences) {
+    const uint32_t context = context_before(options, n, *depths.rbegin()) + options.n_generate;
+    wanted = std::max(wanted, BenchSession::blocks_needed(memory, n, context));
+  }
+  return static_cast<uint32_t>(std::min({wanted, affordable, uint64_t{INT32_MAX}}));
+}
+
+std::string share_text(const Measured& m, const BenchOptions& options, const Cost& cost,
+                       const Machine& machine) {
+  if (m.kind == std::string_view("prefill")) {
+    if (machine.int8_tops == 0) return "";
+    return fmt::format("{:.0f} % of the int8 peak",
+                       100 * m.tokens_s * cost.operations / (machine.int8_tops * 1e12));
+  }
+  if (machine.bandwidth_gb_s == 0) return "";
+  const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
+  const double step_bytes = cost.weight_bytes + m.n_sequences * context * cost.kv_bytes;
+  return fmt::format("{:.0f} % of the bandwidth", 100 * m.tokens_s / m.n_sequences * step_bytes /
+                                                      (machine.bandwidth_gb_s * 1e9));
+}
+
+void print_table(const BenchOptions& options, const Cost& cost, const Machine& machine,
+                 const std::vector<Measured>& results) {
+  fmt::print("{}\n{}, {} threads: reads {:.1f} GB/s, int8 {:.2f} TOPS\n\n", options.model,
+             machine.cpu, machine.n_threads, machine.bandwidth_gb_s, machine.int8_tops);
+  fmt::print("{:<8} {:>9} {:>8} {:>12}\n", "", "SEQUENCES", "DEPTH", "TOKENS/S");
+  for (const Measured& m : results) {
+    fmt::print("{:<8} {:>9} {:>8} {:>12.1f}  {}\n", m.kind, m.n_sequences, m.depth, m.tokens_s,
+               share_text(m, options, cost, machine));
+  }
+}
+
+void print_json(const BenchOptions& options, const Machine& machine,
+                const std::vector<Measured>& results) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const Measured& m : results) {
+    rows.push_back({{"kind", m.kind},
+                    {"sequences", m.n_sequences},
+                    {"depth", m.depth},
+                    {"tokens_per_s", m.tokens_s}});
+  }
+  const nlohmann::ordered_json document = {{"model", options.model},
+                                           {"machine",
+                                            {{"cpu", machine.cpu},
+                                             {"threads", machine.n_threads},
+                                             {"bandwidth_gb_s", machine.bandwidth_gb_s},
+                                             {"int8_tops", machine.int8_tops}}},
+                                           {"results", rows}};
+  fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+runtime::CompileLimits limits_of(const BenchOptions& options) {
+  runtime::CompileLimits limits;
+  const uint32_t deepest = *std::max_element(options.depths.begin(), options.depths.end());
+  limits.max_sequences = *std::max_element(options.sequences.begin(), options.sequences.end());
+  limits.context = longest_context(options, deepest);
+  limits.max_step_tokens = std::max(BenchSession::kChunk, limits.max_sequences);
+  limits.max_output_rows = limits.max_sequences;
+  return limits;
+}
+
+Result<runtime::CompiledModel> compile(runtime::Runtime& runtime, const config::Model& config,
+                                       const runtime::CompileLimits& limits) {
+  const ProgressBar progress("preparing");
+  return runtime::compile_model(runtime, config, limits, progress.c());
+}
+
+}  // namespace
+
+Status bench(const BenchOptions& options) {
+  BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
+  BP_ASSIGN(const config::Model config,
+            config::default_model(options.model, options.backend, runtime->catalog()));
+  BP_ASSIGN(const runtime::CompiledModel compiled, compile(*runtime, config, limits_of(options)));
+  const auto depths = fitting_depths(
+      options, std::min(compiled.limits.context, compiled.parts->model.context_length));
+  if (depths.empty()) return invalid_argument("no depth fits the model's context");
+  BP_ASSIGN(const uint32_t n_blocks, choose_n_blocks(options, compiled.memory, depths));
+  BP_TRY(runtime::allocate_kv(compiled.executable, compiled.memory, n_blocks));
+  BP_TRY(compiled.executable.warm_up(nullptr));
+  BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks).run(depths));
+  const Machine machine = probe_machine(runtime->n_threads());
+  if (options.json) {
+    print_json(options, machine, results);
+  } else {
+    print_table(options, cost_of(compiled), machine, results);
+  }
+  return {};
+}
+
+}  // namespace bp::cli

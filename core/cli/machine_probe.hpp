@@ -1,0 +1,19 @@
+#pragma once
+// What this machine can do at most, measured: the ceilings that `bench` shows results against.
+
+#include <cstdint>
+#include <string>
+
+namespace bp::cli {
+
+struct Machine {
+  std::string cpu;  // model name of the first CPU
+  uint32_t n_threads = 0;
+  double bandwidth_gb_s = 0;  // reading memory beyond the caches, every cache line consumed
+  double int8_tops = 0;       // multiply and add counted as two; dot products of the vector units
+};
+
+// Takes about two seconds, with all threads busy.
+Machine probe_machine(uint32_t n_threads);
+
+}  // namespace bp::cli
