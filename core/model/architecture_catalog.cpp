@@ -54,27 +54,36 @@ Result<std::vector<std::string>> yaml_files(const std::string& folder) {
   return files;
 }
 
+// The index of the first of `wanted` that is in `names`, or wanted.size().
+size_t first_match(const std::vector<std::string>& wanted, const std::vector<std::string>& names) {
+  const auto it = std::find_first_of(wanted.begin(), wanted.end(), names.begin(), names.end());
+  return static_cast<size_t>(it - wanted.begin());
+}
+
 }  // namespace
 
+// The classes that a Hugging Face file lists come before its model_type, so a name's place in
+// `wanted` counts first, then the order of files.
 Result<ArchitectureChoice> find_architecture(const ModelFile& file,
                                              const std::vector<std::string>& folders) {
   BP_ASSIGN(const auto wanted, names_in(file));
   std::vector<std::string> known;
+  std::optional<ArchitectureChoice> best;
+  size_t best_place = wanted.size();
   for (const std::string& folder : folders) {
     BP_ASSIGN(const auto files, yaml_files(folder));
     for (const std::string& path : files) {
       BP_ASSIGN(Architecture architecture, Architecture::load_file(path));
       const auto names = architecture.names.find(file.dialect());
       if (names == architecture.names.end()) continue;
-      for (const std::string& name : wanted) {
-        if (std::find(names->second.begin(), names->second.end(), name) == names->second.end()) {
-          continue;
-        }
-        return ArchitectureChoice{std::move(architecture), name};
-      }
       known.insert(known.end(), names->second.begin(), names->second.end());
+      const size_t place = first_match(wanted, names->second);
+      if (place >= best_place) continue;
+      best_place = place;
+      best = ArchitectureChoice{std::move(architecture), wanted[place]};
     }
   }
+  if (best) return *std::move(best);
   return unsupported(fmt::format("{}: architecture '{}' is unknown{}", file.path(), wanted[0],
                                  base::nearest_hint(wanted[0], known)));
 }

@@ -25,7 +25,8 @@ void count_weights(LoadedModel& model) {
     uint64_t n_elements = 1;
     for (const uint64_t dim : weight.dims()) n_elements *= dim;
     for (const bp_weight_part& part : weight.parts) model.weights_bytes += part.n_bytes;
-    if (weight.parts[0].file != BP_NONE) model.n_parameters += n_elements;
+    const bool made_by_core = model.file->find_tensor(weight.name) == nullptr;
+    if (!made_by_core) model.n_parameters += n_elements;
   }
 }
 

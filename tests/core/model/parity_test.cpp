@@ -47,7 +47,7 @@ class ParityTest : public ::testing::TestWithParam<std::tuple<Backend, const cha
   void SetUp() override {
     if (testing::test_data().empty()) GTEST_SKIP() << "BACKPLANE_TEST_DATA is not set";
     auto runner = BackendRunner::create(std::get<0>(GetParam()).id);
-    if (!runner.ok()) GTEST_SKIP() << runner.status().message();
+    ASSERT_TRUE(runner.ok()) << runner.status().message();
     runner_ = *std::move(runner);
   }
   std::unique_ptr<BackendRunner> runner_;
@@ -129,7 +129,7 @@ TEST_P(RealModelTest, LogitsOfTransformers) {
   if (testing::test_data().empty()) GTEST_SKIP() << "BACKPLANE_TEST_DATA is not set";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const auto runner = BackendRunner::create(id);
-  if (!runner.ok()) GTEST_SKIP() << runner.status().message();
+  ASSERT_TRUE(runner.ok()) << runner.status().message();
   auto model = load_gguf(path);
   ASSERT_TRUE(model.ok()) << model.status().message();
   const auto expected = read_json("smollm2/expected.json");

@@ -1,0 +1,188 @@
+// Mistakes in architecture files, each with its line.
+
+#include "core/model/architecture.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/core/model/support/backend_runner.hpp"
+#include "tests/core/model/support/fake_model.hpp"
+
+namespace bp::model::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The smallest that loads; line numbers below count from its first line.
+constexpr const char* kSmall = R"(schema: 1
+names: {gguf: [small]}
+hyperparameters:
+  n_layers: {gguf: "{arch}.block_count"}
+  context_length: {gguf: "{arch}.context_length", default: 16}
+  n_vocab: {default: rows(embedding)}
+  dim: {gguf: "{arch}.embedding_length"}
+weights:
+  embedding: {gguf: token_embd.weight, shape: "n_vocab, dim"}
+  w: {gguf: "blk.{i}.w.weight", shape: "dim, dim"}
+inputs: [ids]
+prologue:
+  - {op: embed, in: {ids: ids}, out: {y: x}, weights: {table: embedding}}
+layer:
+  carries: [x]
+  ops:
+    - {op: linear, in: {x: x}, out: {y: x}, weights: {w: w}}
+epilogue:
+  - {op: select_rows, in: {x: x}, out: {y: x}, output: logits}
+  - {op: lm_head, in: {x: x}, out: {logits: logits}, weights: {w: embedding}}
+outputs: [logits]
+)";
+
+std::string changed(const std::string& from, const std::string& to) {
+  std::string text = kSmall;
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+// Writes an architecture into a folder of its own and loads a fitting model with it.
+class ArchitectureTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              ("architectures-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<LoadedModel> load(const std::string& text) {
+    std::ofstream(folder_ / "small.yaml") << text;
+    fake_.metadata.string("general.architecture", "small")
+        .u64("small.block_count", 2)
+        .u64("small.embedding_length", 8);
+    fake_.tensor("token_embd.weight", {10, 8});
+    fake_.tensor("blk.0.w.weight", {8, 8}).tensor("blk.1.w.weight", {8, 8});
+    ResourceFolders folders = source_folders();
+    folders.architectures = {folder_.string()};
+    return fake_.load(folders);
+  }
+
+  std::filesystem::path folder_;
+  FakeModel fake_{"gguf"};
+};
+
+TEST_F(ArchitectureTest, SmallestLoads) {
+  const auto model = load(kSmall);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.c().n_ops, 5u);
+  EXPECT_EQ(model->context_length, 16u);
+}
+
+struct Mistake {
+  const char* from;
+  const char* to;
+  const char* piece;  // of the message
+};
+
+TEST_F(ArchitectureTest, MistakesNameTheirLine) {
+  const std::vector<Mistake> mistakes = {
+      // The file's form.
+      {"schema: 1", "schema: 2", "small.yaml:1:9: schema: 2 is newer than this program knows (1)"},
+      {"schema: 1\n", "", "needs the key schema"},
+      {"inputs: [ids]", "input: [ids]", "small.yaml:11:1: input: unknown key; nearest: inputs"},
+      {"outputs: [logits]", "", "needs the key outputs"},
+      {"inputs: [ids]", "inputs: [ids, mask]", "small.yaml:11:9: inputs: must name one variable"},
+      {"names: {gguf: [small]}", "names: {gguf: [small]", "small.yaml:3"},
+      {"default: 16", "default: 1 +",
+       "small.yaml:5:60: hyperparameters.context_length.default: column 4"},
+      {"dim: {gguf", "n_layers: {gguf", "n_layers: is given twice"},
+      {"dim: {gguf", "dim: {ggfu", "unknown key; nearest: gguf"},
+      {"n_vocab: {default", "n_vocab: {type: number, default",
+       "must be int, float, bool or string"},
+      {"shape: \"n_vocab, dim\"", "optional: \"true\"",
+       "small.yaml:9:14: weights.embedding: needs the key shape"},
+      {"op: linear", "op: liner", "op 'liner' is unknown; nearest: linear"},
+      {"in: {x: x}, out: {y: x}, weights: {w: w}", "in: {z: x}, out: {y: x}, weights: {w: w}",
+       "small.yaml:17:28: layer.ops[0].in.z: no such slot"},
+      {"weights: {w: w}", "weights: {w: w}, attributes: {activate: silu}",
+       "no such attribute; nearest: activation"},
+      {"{op: embed,", "{", "small.yaml:13:5: prologue[0]: needs the key op"},
+      {"op: linear, in: {x: x}, out: {y: x}, weights: {w: w}", "op: softcap, in: {x: x}",
+       "softcap needs the attribute cap"},
+      // Its meaning.
+      {"default: 16", "default: missing", "unknown name 'missing'"},
+      {"default: 16", "default: 1.5", "its default 1.5 has the wrong type (float)"},
+      {"context_length: {gguf", "context: {gguf",
+       "small.yaml: needs the integer hyper-parameter context_length"},
+      {"shape: \"dim, dim\"", "shape: \"dim, width\"", "unknown name 'width'"},
+      {"weights: {w: w}", "weights: {w: v}", "weight 'v' is not known here; nearest: w"},
+      {"in: {x: x}, out: {y: x}, weights: {w: w}", "in: {x: y}, out: {y: x}, weights: {w: w}",
+       "small.yaml:17:28: layer.ops[0].in.x: value 'y' is not known here; nearest: x"},
+      {"carries: [x]", "carries: [y]", "value 'x' is not known here; nearest: y"},
+      {"out: {y: x}, weights: {w: w}", "out: {y: y}, weights: {w: w}", "is never read"},
+      {"weights: {w: w}", "weights: {w: w}, attributes: {activation: silly}",
+       "unknown name 'silly'"},
+      {"weights: {w: w}", "weights: {w: w}, attributes: {activation: '\"silly\"'}",
+       "attribute activation: \"silly\" is unknown"},
+      {"weights: {w: w}", "weights: {w: w}, attributes: {activation: -1}", "is no valid value"},
+      {"output: logits}", "output: hidden}", "'hidden' is no output of the program"},
+      {"out: {logits: logits}", "out: {logits: scores}", "no op writes the output 'logits'"},
+      {"  - {op: select_rows, in: {x: x}, out: {y: x}, output: logits}\n", "",
+       "the rows of output 'logits' must come from a select_rows"},
+      {"w: {gguf: \"blk.{i}.w.weight\", shape: \"dim, dim\"}",
+       "w: {gguf: \"blk.{i}.v.weight\", shape: \"dim, dim\", fallback: u}",
+       "fallback 'u' is no weight declared before"},
+      {"{op: linear,", "{op: linear, when: i,", "expected a bool, found 0 (int)"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const auto model = load(changed(mistake.from, mistake.to));
+    ASSERT_FALSE(model.ok()) << mistake.to;
+    EXPECT_THAT(model.status().message(), HasSubstr(mistake.piece)) << mistake.to;
+  }
+}
+
+TEST_F(ArchitectureTest, ShapesThatDoNotMeet) {
+  fake_.tensor("wide", {8, 16});
+  const auto model = load(changed("w: {gguf: \"blk.{i}.w.weight\", shape: \"dim, dim\"}",
+                                  "w: {gguf: wide, shape: \"dim, 2 * dim\"}"));
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(),
+              HasSubstr("weight w 'wide' has shape [8, 16], expected [n_out, n_in] = [8, 8]"));
+}
+
+TEST_F(ArchitectureTest, AbsentWeightInARequiredSlot) {
+  const auto model = load(changed("w: {gguf: \"blk.{i}.w.weight\"",
+                                  "w: {optional: \"true\", gguf: \"blk.{i}.v.weight\""));
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(),
+              HasSubstr("weight 'w' is absent here, and slot w needs one"));
+}
+
+TEST_F(ArchitectureTest, IncludedFilesAreReadAndNamed) {
+  std::filesystem::create_directories(folder_ / "include");
+  std::ofstream(folder_ / "include" / "more.yaml")
+      << "hyperparameters:\n  width: {default: 1 / 0}\n";
+  auto model = load(changed("schema: 1\n", "schema: 1\ninclude: [include/more.yaml]\n"));
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(), HasSubstr("include/more.yaml:2:20: hyperparameters.width"));
+  model = load(changed("schema: 1\n", "schema: 1\ninclude: [include/less.yaml]\n"));
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(), HasSubstr("small.yaml:2:11: include[0]: "));
+}
+
+TEST_F(ArchitectureTest, FirstFolderWins) {
+  const auto own = folder_ / "own";
+  std::filesystem::create_directories(own);
+  std::ofstream(own / "small.yaml") << changed("default: 16", "default: 32");
+  ASSERT_TRUE(load(kSmall).ok());
+  ResourceFolders folders = source_folders();
+  folders.architectures = {own.string(), folder_.string()};
+  const auto model = fake_.load(folders);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->context_length, 32u);
+}
+
+}  // namespace
+}  // namespace bp::model::test

@@ -1,0 +1,379 @@
+// The shipped architectures on models without files: what they read, and what they refuse.
+
+#include "core/model/lowering.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include <nlohmann/json.hpp>
+
+#include "backplane/op_attributes.hpp"
+#include "tests/core/model/support/backend_runner.hpp"
+#include "tests/core/model/support/fake_model.hpp"
+
+namespace bp::model::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<const Op*> ops_of(const LoadedModel& model, std::string_view kind) {
+  std::vector<const Op*> ops;
+  for (const Op& op : model.program.parts().ops) {
+    if (op.schema->kind == kind) ops.push_back(&op);
+  }
+  return ops;
+}
+
+double attribute(const Op& op, std::string_view name) {
+  return get_attribute(*find_attribute(*op.schema, name), op.attributes.data());
+}
+
+const Weight& weight_of(const LoadedModel& model, const Op& op, size_t slot = 0) {
+  return model.program.parts().weights[op.weights[slot]];
+}
+
+std::vector<float> rope_table(const LoadedModel& model) {
+  const bp_weight_part& part = weight_of(model, *ops_of(model, BP_OP_ROPE)[0]).parts[0];
+  const auto* values = static_cast<const float*>(part.data);
+  return {values, values + part.dims[0]};
+}
+
+TEST(LoweringTest, LlamaInGguf) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  const auto model = fake.load(source_folders(), true);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->architecture, "llama");
+  EXPECT_EQ(model->n_layers, 2u);
+  EXPECT_EQ(model->n_vocab, 10u);
+  EXPECT_EQ(model->context_length, 64u);
+  EXPECT_EQ(model->kv_bytes_per_token, 2u * 2 * (8 + 8) * 2);
+  EXPECT_EQ(model->n_parameters, 10u * 32 * 2 + 32 + 2 * (2 * 32 + 32 * (32 + 16 + 16 + 32 + 144)));
+  std::vector<std::string> names;
+  for (const Op& op : model->program.parts().ops) names.push_back(op.name);
+  EXPECT_THAT(names,
+              ElementsAre("embed", "layers.0.attn_norm", "layers.0.qkv", "layers.0.rope",
+                          "layers.0.attention", "layers.0.attn_output", "layers.0.ffn_norm",
+                          "layers.0.gated_mlp", "layers.1.attn_norm", "layers.1.qkv",
+                          "layers.1.rope", "layers.1.attention", "layers.1.select_attention",
+                          "layers.1.select_residual", "layers.1.attn_output", "layers.1.ffn_norm",
+                          "layers.1.gated_mlp", "output_norm", "lm_head"));
+  const auto attention = ops_of(*model, BP_OP_ATTENTION);
+  EXPECT_EQ(attribute(*attention[0], "kv_slot"), 0);
+  EXPECT_EQ(attribute(*attention[1], "kv_slot"), 1);
+  EXPECT_EQ(attribute(*attention[1], "writes_kv"), 1);
+  EXPECT_FLOAT_EQ(static_cast<float>(attribute(*attention[0], "scale")), 1 / std::sqrt(8.0f));
+  EXPECT_EQ(attribute(*ops_of(*model, BP_OP_ROPE)[0], "pairing"), BP_ROPE_PAIRS);
+  EXPECT_THAT(rope_table(*model), ElementsAre(1.0f, 0.1f, 0.01f, 0.001f));
+  const bp_program& c = model->program.c();
+  EXPECT_EQ(c.values[c.outputs[0]].rows, BP_ROWS_OUTPUT);
+  EXPECT_EQ(c.n_kv_groups, 1u);
+}
+
+TEST(LoweringTest, LlamaInHuggingFaceNames) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.tensor("model.layers.0.self_attn.rotary_emb.inv_freq", {4});
+  const auto model = fake.load(source_folders(), true);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->architecture, "LlamaForCausalLM");
+  EXPECT_EQ(attribute(*ops_of(*model, BP_OP_ROPE)[0], "pairing"), BP_ROPE_HALVES);
+  // Tied: the head is the embedding table.
+  EXPECT_EQ(ops_of(*model, BP_OP_LM_HEAD)[0]->weights[0],
+            ops_of(*model, BP_OP_EMBED)[0]->weights[0]);
+}
+
+TEST(LoweringTest, MistralLooksBackThroughAWindow) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.strings("config.architectures", {"MistralForCausalLM"})
+      .i64("config.sliding_window", 16);
+  const auto model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(attribute(*ops_of(*model, BP_OP_ATTENTION)[1], "window"), 16);
+  EXPECT_EQ(model->program.c().kv_groups[0].window, 16u);
+}
+
+TEST(LoweringTest, Qwen2WindowsOfUpperLayersAreAGroupOfTheirOwn) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.strings("config.architectures", {"Qwen2ForCausalLM"})
+      .i64("config.sliding_window", 16)
+      .i64("config.max_window_layers", 1)
+      .boolean("config.use_sliding_window", true);
+  for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
+    const std::string p = layer;
+    fake.tensor(p + "self_attn.q_proj.bias", {32}).tensor(p + "self_attn.k_proj.bias", {16});
+    fake.tensor(p + "self_attn.v_proj.bias", {16});
+  }
+  auto model = fake.load(source_folders(), true);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const bp_program& c = model->program.c();
+  ASSERT_EQ(c.n_kv_groups, 2u);
+  EXPECT_EQ(c.kv_groups[0].window, 0u);
+  EXPECT_EQ(c.kv_groups[1].window, 16u);
+  EXPECT_EQ(c.kv_slots[1].group, 1u);
+  fake.metadata.boolean("config.use_sliding_window", false);
+  model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.c().n_kv_groups, 1u);
+}
+
+TEST(LoweringTest, PerLayerSizes) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.metadata.u64s("llama.feed_forward_length", {48, 16})
+      .u64s("llama.attention.head_count_kv", {2, 1});
+  fake.tensor("blk.1.ffn_gate.weight", {16, 32}).tensor("blk.1.ffn_up.weight", {16, 32});
+  fake.tensor("blk.1.ffn_down.weight", {32, 16});
+  fake.tensor("blk.1.attn_k.weight", {8, 32}).tensor("blk.1.attn_v.weight", {8, 32});
+  const auto model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.c().kv_slots[0].n_kv_heads, 2u);
+  EXPECT_EQ(model->program.c().kv_slots[1].n_kv_heads, 1u);
+}
+
+TEST(LoweringTest, BiasesWhereTheFileHasThem) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.tensor("blk.0.attn_q.bias", {32}).tensor("blk.0.attn_k.bias", {16});
+  fake.tensor("blk.0.attn_v.bias", {16}).tensor("blk.0.attn_output.bias", {32});
+  fake.tensor("blk.0.ffn_gate.bias", {48}).tensor("blk.0.ffn_up.bias", {48});
+  fake.tensor("blk.0.ffn_down.bias", {32});
+  const auto model = fake.load(source_folders(), true);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto qkv = ops_of(*model, BP_OP_QKV);
+  EXPECT_EQ(weight_of(*model, *qkv[0], 4).name, "blk.0.attn_k.bias");
+  EXPECT_EQ(qkv[1]->weights[3], BP_NONE);
+  EXPECT_EQ(weight_of(*model, *ops_of(*model, BP_OP_LINEAR)[0], 1).name, "blk.0.attn_output.bias");
+  EXPECT_EQ(weight_of(*model, *ops_of(*model, BP_OP_GATED_MLP)[0], 5).name, "blk.0.ffn_down.bias");
+}
+
+TEST(LoweringTest, RopeScalingsOfGguf) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.metadata.f64("llama.rope.scaling.factor", 4);
+  EXPECT_THAT(rope_table(*fake.load(source_folders())),
+              ElementsAre(0.25f, 0.025f, 0.0025f, 0.00025f));
+  fake.metadata.f64("llama.rope.scaling.factor", 0);
+  EXPECT_THAT(rope_table(*fake.load(source_folders())), ElementsAre(1.0f, 0.1f, 0.01f, 0.001f));
+  fake.metadata.f64("llama.rope.scaling.factor", 4)
+      .string("llama.rope.scaling.type", "yarn")
+      .u64("llama.rope.scaling.original_context_length", 16)
+      .f64("llama.rope.scaling.attn_factor", 0.5);
+  const auto yarn = fake.load(source_folders());
+  ASSERT_TRUE(yarn.ok()) << yarn.status().message();
+  EXPECT_NEAR(attribute(*ops_of(*yarn, BP_OP_ROPE)[0], "magnitude"),
+              0.5 * (0.1 * std::log(4.0) + 1), 1e-6);
+  fake.metadata.remove("llama.rope.scaling.type").remove("llama.rope.scaling.factor");
+  fake.tensor("rope_freqs.weight", {4}, BP_DTYPE_F32, {1, 1, 2, 8});
+  const auto llama3 = fake.load(source_folders(), true);
+  ASSERT_TRUE(llama3.ok()) << llama3.status().message();
+  EXPECT_THAT(rope_table(*llama3), ElementsAre(1.0f, 0.1f, 0.005f, 0.000125f));
+}
+
+TEST(LoweringTest, RopeScalingsOfHuggingFace) {
+  FakeModel older("huggingface");
+  fill_hugging_face_llama(older);
+  older.metadata.f64("config.rope_theta", 500000)
+      .string("config.rope_scaling.rope_type", "llama3")
+      .f64("config.rope_scaling.factor", 8)
+      .f64("config.rope_scaling.low_freq_factor", 1)
+      .f64("config.rope_scaling.high_freq_factor", 4)
+      .i64("config.rope_scaling.original_max_position_embeddings", 8192)
+      .i64("config.head_dim", 8);
+  FakeModel newer("huggingface");
+  fill_hugging_face_llama(newer);
+  newer.metadata.f64("config.rope_parameters.rope_theta", 500000)
+      .string("config.rope_parameters.rope_type", "llama3")
+      .f64("config.rope_parameters.factor", 8)
+      .f64("config.rope_parameters.low_freq_factor", 1)
+      .f64("config.rope_parameters.high_freq_factor", 4)
+      .i64("config.rope_parameters.original_max_position_embeddings", 8192);
+  const auto a = older.load(source_folders()), b = newer.load(source_folders());
+  ASSERT_TRUE(a.ok()) << a.status().message();
+  ASSERT_TRUE(b.ok()) << b.status().message();
+  // The fourth wavelength is beyond 8192 tokens, the third between 2048 and 8192.
+  const std::vector<float> table = rope_table(*a);
+  EXPECT_FLOAT_EQ(table[1], std::pow(500000.0f, -0.25f));
+  EXPECT_FLOAT_EQ(table[3], std::pow(500000.0f, -0.75f) / 8);
+  EXPECT_EQ(table, rope_table(*b));
+}
+
+TEST(LoweringTest, YarnFactorFromTheContexts) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.string("config.rope_scaling.type", "yarn")
+      .i64("config.rope_scaling.original_max_position_embeddings", 16);
+  const auto model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_NEAR(attribute(*ops_of(*model, BP_OP_ROPE)[0], "magnitude"), 0.1 * std::log(4.0) + 1,
+              1e-6);
+}
+
+TEST(LoweringTest, UnusedTensorsAreWarningsOrErrors) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.tensor("blk.0.extra.weight", {4}).tensor("blk.0.attn_rot_embd.weight", {4});
+  const auto model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_THAT(model->warnings,
+              ElementsAre("tensors that the architecture does not use: blk.0.extra.weight"));
+  const auto strict = fake.load(source_folders(), true);
+  ASSERT_FALSE(strict.ok());
+  EXPECT_THAT(strict.status().message(), HasSubstr("does not use: blk.0.extra.weight"));
+}
+
+TEST(LoweringTest, Description) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  const auto model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto json = describe(*model);
+  EXPECT_EQ(json["format"], "fake");
+  EXPECT_EQ(json["architecture"], "llama");
+  EXPECT_EQ(json["hyperparameters"]["n_layers"], 2);
+  EXPECT_EQ(json["hyperparameters"]["n_kv_heads"], nlohmann::json({2, 2}));
+  EXPECT_FALSE(json["hyperparameters"].contains("rope_attention_factor"));
+  EXPECT_EQ(json["tensors"][0].dump(),
+            R"({"name":"token_embd.weight","dtype":"f32","dims":[10,32]})");
+  EXPECT_EQ(json["memory"]["kv_bytes_per_token"], 128);
+}
+
+struct Refusal {
+  const char* what;
+  std::function<void(FakeModel&)> change;
+  std::vector<std::string> pieces;  // of the message
+};
+
+TEST(LoweringTest, RefusesModelsThatDoNotFit) {
+  const std::vector<Refusal> refusals = {
+      {"wrong shape",
+       [](FakeModel& m) {
+         m.tensor("blk.1.attn_k.weight", {32, 32});
+       },
+       {"tensor 'blk.1.attn_k.weight' (weight attn_k, ", "include/decoder.yaml:",
+        "has shape [32, 32], expected [n_kv_heads[i] * head_dim, dim] = [16, 32]"}},
+      {"wrong number of dimensions",
+       [](FakeModel& m) {
+         m.tensor("output_norm.weight", {1, 32});
+       },
+       {"'output_norm.weight'", "has shape [1, 32], expected [dim] = [32]"}},
+      {"missing tensor",
+       [](FakeModel& m) { m.remove("blk.1.ffn_up.weight"); },
+       {"missing tensor for weight ffn_up (", "decoder.yaml:", "names tried: blk.1.ffn_up.weight"}},
+      {"one bias without the others",
+       [](FakeModel& m) { m.tensor("blk.0.attn_q.bias", {32}); },
+       {"missing tensor for weight attn_k_bias (", "llama.yaml:"}},
+      {"type of indices",
+       [](FakeModel& m) { m.tensor("blk.0.ffn_norm.weight", {32}, BP_DTYPE_I32); },
+       {"'blk.0.ffn_norm.weight'", "has type i32, which no weight has"}},
+      {"rope_freqs of another type",
+       [](FakeModel& m) { m.tensor("rope_freqs.weight", {4}, BP_DTYPE_F16); },
+       {"tensor 'rope_freqs.weight'", "rope.yaml:", "must be a row of f32"}},
+      {"missing hyper-parameter",
+       [](FakeModel& m) { m.metadata.remove("llama.block_count"); },
+       {"hyper-parameter n_layers (", "decoder.yaml:", "missing; keys tried: llama.block_count"}},
+      {"wrong type",
+       [](FakeModel& m) { m.metadata.string("llama.embedding_length", "32"); },
+       {"hyper-parameter dim (", "\"llama.embedding_length\": expected i64, found string"}},
+      {"an array for a scalar",
+       [](FakeModel& m) {
+         m.metadata.u64s("llama.embedding_length", {32, 32});
+       },
+       {"hyper-parameter dim (", "found an array"}},
+      {"zero",
+       [](FakeModel& m) { m.metadata.u64("llama.block_count", 0); },
+       {"hyper-parameter n_layers (", "must be positive, found 0"}},
+      {"negative",
+       [](FakeModel& m) { m.metadata.i64("llama.embedding_length", -32); },
+       {"hyper-parameter dim (", "must be positive, found -32"}},
+      {"beyond the cap",
+       [](FakeModel& m) { m.metadata.u64("llama.block_count", 100000); },
+       {"hyper-parameter n_layers (", "must be at most 4096, found 100000"}},
+      {"beyond all numbers",
+       [](FakeModel& m) { m.metadata.u64("llama.context_length", UINT64_MAX); },
+       {"hyper-parameter context_length (", "expected i64, found u64 18446744073709551615"}},
+      {"epsilon not a number",
+       [](FakeModel& m) { m.metadata.f64("llama.attention.layer_norm_rms_epsilon", NAN); },
+       {"hyper-parameter norm_eps (", "must be positive, found nan"}},
+      {"more rotated columns than a head has",
+       [](FakeModel& m) { m.metadata.u64("llama.rope.dimension_count", 10); },
+       {"hyper-parameter rope_dims (", "must be at most 8, found 10"}},
+      {"odd number of rotated columns",
+       [](FakeModel& m) { m.metadata.u64("llama.rope.dimension_count", 7); },
+       {"rope inv_freq (", "n_dims must be even and positive, not 7"}},
+      {"unknown scaling",
+       [](FakeModel& m) { m.metadata.string("llama.rope.scaling.type", "longrope"); },
+       {"rope inv_freq (", "scaling 'longrope' is unknown"}},
+      {"heads that do not divide",
+       [](FakeModel& m) {
+         m.metadata.u64s("llama.attention.head_count_kv", {2, 3});
+         m.tensor("blk.1.attn_k.weight", {24, 32}).tensor("blk.1.attn_v.weight", {24, 32});
+       },
+       {"does not satisfy `n_heads[i] % n_kv_heads[i] == 0` (",
+        "llama.yaml:", "i = 1, n_heads = [4, 4], n_kv_heads = [2, 3]"}},
+      {"an array not of n_layers",
+       [](FakeModel& m) {
+         m.metadata.u64s("llama.feed_forward_length", {48, 48, 48});
+       },
+       {"hyper-parameter n_ff (", "has 3 elements, expected one for each of the 2 layers"}},
+      {"a bad element",
+       [](FakeModel& m) {
+         m.metadata.u64s("llama.feed_forward_length", {48, 0});
+       },
+       {"hyper-parameter n_ff (", "element 1: must be positive, found 0"}},
+      {"another vocabulary",
+       [](FakeModel& m) { m.metadata.u64("llama.vocab_size", 11); },
+       {"'token_embd.weight'", "has shape [10, 32], expected [n_vocab, dim] = [11, 32]"}},
+      {"neither key nor tensor for the vocabulary",
+       [](FakeModel& m) { m.remove("token_embd.weight"); },
+       {"hyper-parameter n_vocab (", "cannot tell rows(embedding)"}},
+      {"unknown architecture",
+       [](FakeModel& m) { m.metadata.string("general.architecture", "lama"); },
+       {"architecture 'lama' is unknown; nearest: llama"}},
+      {"no architecture",
+       [](FakeModel& m) { m.metadata.remove("general.architecture"); },
+       {"names no architecture (tried: general.architecture)"}},
+      {"architecture of a wrong type",
+       [](FakeModel& m) { m.metadata.u64("general.architecture", 1); },
+       {"general.architecture must be a string"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    FakeModel fake("gguf");
+    fill_llama(fake);
+    refusal.change(fake);
+    const auto model = fake.load(source_folders());
+    ASSERT_FALSE(model.ok()) << refusal.what;
+    for (const std::string& piece : refusal.pieces) {
+      EXPECT_THAT(model.status().message(), HasSubstr(piece)) << refusal.what;
+    }
+    EXPECT_EQ(model.status().message().find('\n'), std::string::npos) << refusal.what;
+  }
+}
+
+TEST(LoweringTest, RefusesActivationsItDoesNotKnow) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.string("config.hidden_act", "mish");
+  const auto model = fake.load(source_folders());
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(),
+              AllOf(HasSubstr("hyper-parameter activation ("),
+                    HasSubstr("\"mish\" is not supported (supported: gelu, ")));
+}
+
+TEST(LoweringTest, RefusesAnUnknownDialect) {
+  const FakeModel fake("onnx");
+  const auto model = fake.load(source_folders());
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(), HasSubstr("dialect 'onnx' is unknown"));
+}
+
+}  // namespace
+}  // namespace bp::model::test
