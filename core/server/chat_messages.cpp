@@ -1,0 +1,149 @@
+#include "core/server/chat_messages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/server/json_reader.hpp"
+
+namespace bp::server {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxMessages = 10'000;
+constexpr size_t kMaxParts = 1'000;
+constexpr size_t kMaxToolCalls = 256;
+constexpr size_t kMaxNameBytes = 1024;
+// Templates build control tokens out of roles, so that only known ones may pass.
+constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+
+void read_role(FieldReader& fields, Json& message) {
+  const auto role = fields.text("role", kMaxNameBytes);
+  if (!role && fields.ok()) return fields.refuse("role", "is missing");
+  if (!role) return;
+  if (std::ranges::find(kRoles, *role) == std::end(kRoles)) {
+    return fields.refuse("role", "must be one of system, developer, user, assistant, tool");
+  }
+  message["role"] = *role;
+}
+
+// Text parts on lines of their own, as peers join them.
+void read_parts(FieldReader& fields, const Json& parts, std::string& text) {
+  if (parts.size() > kMaxParts) {
+    return fields.refuse("content", fmt::format("must have at most {} parts", kMaxParts));
+  }
+  for (const Json& part : parts) {
+    const bool is_text = part.is_object() && part.value("type", Json()) == "text" &&
+                         part.contains("text") && part["text"].is_string() && part.size() == 2;
+    if (!is_text) {
+      return fields.refuse("content", R"(must hold parts of {"type": "text", "text": "..."} only)");
+    }
+    if (&part != &parts.front()) text += '\n';
+    text += part["text"].get_ref<const std::string&>();
+  }
+}
+
+void read_content(FieldReader& fields, Json& message) {
+  const Json* content = fields.any("content");
+  if (!fields.ok()) return;
+  if (content == nullptr) {
+    if (message["role"] != "assistant") fields.refuse("content", "is missing");
+    message["content"] = nullptr;
+  } else if (content->is_string()) {
+    message["content"] = *content;
+  } else if (content->is_array()) {
+    std::string text;
+    read_parts(fields, *content, text);
+    message["content"] = std::move(text);
+  } else {
+    fields.refuse("content", "must be a string or an array of text parts");
+  }
+}
+
+// {"name", "arguments"}: clients send the arguments as JSON text, templates want them as values.
+Json read_function(FieldReader& call, const std::string& path) {
+  const Json* function = call.object("function", 8);
+  if (function == nullptr) {
+    call.refuse("function", "is missing");
+    return {};
+  }
+  FieldReader fields(*function, path + "function.");
+  const auto name = fields.text("name", kMaxNameBytes);
+  if (!name) fields.refuse("name", "is missing");
+  Json arguments = Json::object();
+  if (const Json* given = fields.any("arguments"); given != nullptr) {
+    arguments = *given;
+    if (given->is_string()) {
+      auto parsed = parse_json(given->get_ref<const std::string&>());
+      if (parsed.ok() && parsed->is_object()) arguments = std::move(parsed).value();
+    } else if (!given->is_object()) {
+      fields.refuse("arguments", "must be a string or an object");
+    }
+  }
+  fields.finish();
+  if (fields.refusal()) call.refuse(*fields.refusal());
+  return call.ok() ? Json{{"name", *name}, {"arguments", std::move(arguments)}} : Json();
+}
+
+void read_tool_calls(FieldReader& fields, const std::string& path, Json& message) {
+  const Json* calls = fields.array("tool_calls", kMaxToolCalls);
+  if (calls == nullptr || calls->empty()) return;
+  Json out = Json::array();
+  for (size_t i = 0; i < calls->size() && fields.ok(); ++i) {
+    const std::string call_path = fmt::format("{}tool_calls[{}].", path, i);
+    FieldReader call((*calls)[i], call_path);
+    Json read = Json::object();
+    if (const auto id = call.text("id", kMaxNameBytes)) read["id"] = *id;
+    if (call.text("type", kMaxNameBytes).value_or("function") != "function") {
+      call.refuse("type", "must be \"function\"");
+    }
+    read["type"] = "function";
+    read["function"] = read_function(call, call_path);
+    call.finish();
+    if (call.refusal()) fields.refuse(*call.refusal());
+    out.push_back(std::move(read));
+  }
+  message["tool_calls"] = std::move(out);
+}
+
+Json read_message(FieldReader& fields, const std::string& path) {
+  Json message = Json::object();
+  read_role(fields, message);
+  if (!fields.ok()) return message;
+  read_content(fields, message);
+  for (const char* name : {"name", "tool_call_id"}) {
+    if (const auto text = fields.text(name, kMaxNameBytes)) message[name] = *text;
+  }
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+    if (const auto text = fields.text(name, SIZE_MAX)) message[name] = *text;
+  }
+  read_tool_calls(fields, path, message);
+  fields.finish();
+  return message;
+}
+
+}  // namespace
+
+Json read_messages(FieldReader& fields) {
+  const Json* messages = fields.array("messages", kMaxMessages);
+  if (messages == nullptr || messages->empty()) {
+    fields.refuse("messages", "must be an array of at least one message");
+    return {};
+  }
+  Json out = Json::array();
+  for (size_t i = 0; i < messages->size() && fields.ok(); ++i) {
+    const std::string path = fmt::format("messages[{}].", i);
+    FieldReader reader((*messages)[i], path);
+    if (reader.ok()) out.push_back(read_message(reader, path));
+    if (reader.refusal()) fields.refuse(*reader.refusal());
+  }
+  return out;
+}
+
+}  // namespace bp::server

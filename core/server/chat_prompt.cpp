@@ -1,0 +1,124 @@
+#include "core/server/chat_prompt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/server/chat_messages.hpp"
+#include "core/server/prompt.hpp"
+
+namespace bp::server {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxTemplateBytes = 256 << 10;
+constexpr size_t kMaxVariables = 64;
+
+text::TokenTexts token_texts(const text::Vocabulary& v) {
+  text::TokenTexts texts;
+  const std::pair<const char*, int32_t> tokens[] = {
+      {"bos_token", v.bos}, {"eos_token", v.eos}, {"unk_token", v.unk}, {"pad_token", v.pad}};
+  for (const auto& [name, id] : tokens) {
+    if (v.contains(id)) texts[name] = v.tokens[static_cast<size_t>(id)];
+  }
+  return texts;
+}
+
+void read_template(FieldReader& fields, const CallContext& c, ChatPromptFields& chat) {
+  chat.chat_template = c.model.chat_template;
+  if (fields.has("chat_template") && !c.request_templates) {
+    fields.refuse("chat_template", "is not allowed by this server's configuration");
+  }
+  if (auto source = fields.text("chat_template", kMaxTemplateBytes)) {
+    auto parsed = text::ChatTemplate::create(*std::move(source),
+                                             token_texts(c.model.tokenizer->vocabulary()));
+    if (!parsed.ok()) return fields.refuse("chat_template", parsed.status().message());
+    chat.chat_template = std::make_shared<text::ChatTemplate>(std::move(parsed).value());
+  }
+  if (fields.ok() && chat.chat_template == nullptr) {
+    fields.refuse({400, "the model has no chat template: use /v1/completions", {}, {}});
+  }
+}
+
+void read_variables(FieldReader& fields, Json& variables) {
+  const Json* more = fields.object("chat_template_kwargs", kMaxVariables);
+  if (more == nullptr) return;
+  for (const auto& [name, value] : more->items()) {
+    if (name == "messages" || name == "tools" || name == "add_generation_prompt") {
+      return fields.refuse("chat_template_kwargs", fmt::format("must not hold '{}'", name));
+    }
+    variables[name] = value;
+  }
+}
+
+std::string_view trim_left(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+}
+
+std::string_view trim(std::string_view text) {
+  return trim_left(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
+}
+
+// Cuts what the template puts behind the last message, which templates may have trimmed.
+bool cut_after_final_message(RenderedChat& rendered, std::string_view content) {
+  const size_t begin = rendered.text.rfind(trim(content));
+  if (begin == std::string::npos || trim(content).empty()) return false;
+  const std::string_view kept = trim_left(content);
+  const bool is_whole = std::string_view(rendered.text).substr(begin, kept.size()) == kept;
+  rendered.text.resize(begin + (is_whole ? kept.size() : trim(content).size()));
+  std::erase_if(rendered.plain_at, [&](size_t at) { return at >= rendered.text.size(); });
+  return true;
+}
+
+}  // namespace
+
+ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext& c) {
+  ChatPromptFields chat;
+  read_template(fields, c, chat);
+  chat.variables["messages"] = read_messages(fields);
+  chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  const bool add = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
+  if (add && chat.continue_final_message) {
+    fields.refuse("add_generation_prompt", "must be false with 'continue_final_message'");
+  }
+  chat.variables["add_generation_prompt"] = add;
+  read_variables(fields, chat.variables);
+  return chat;
+}
+
+void check_prompt_bytes(FieldReader& fields, const CallContext& c, const std::string& param,
+                        size_t n_bytes) {
+  if (n_bytes <= c.max_prompt_bytes) return;
+  fields.refuse({400,
+                 fmt::format("This model's maximum context length is {} tokens. A prompt of {} "
+                             "bytes is longer.",
+                             c.model.engine->context(), n_bytes),
+                 param, "context_length_exceeded"});
+}
+
+std::optional<Prompt> make_chat_prompt(FieldReader& fields, const CallContext& c,
+                                       ChatPromptFields chat, bool add_bos) {
+  const Json last = chat.variables["messages"].back()["content"];
+  auto rendered = render_chat(*chat.chat_template, *c.model.tokenizer, std::move(chat.variables));
+  if (!rendered.ok()) {
+    fields.refuse("messages", "are refused by the chat template: " + rendered.status().message());
+    return std::nullopt;
+  }
+  const bool cut =
+      !chat.continue_final_message ||
+      (last.is_string() && cut_after_final_message(*rendered, last.get_ref<const std::string&>()));
+  if (!cut) fields.refuse("continue_final_message", "finds no final message in the prompt");
+  check_prompt_bytes(fields, c, "messages", rendered->text.size());
+  if (!fields.ok()) return std::nullopt;
+  Prompt prompt;
+  prompt.ids = encode_prompt(*c.model.tokenizer, rendered->text, rendered->plain_at, add_bos);
+  prompt.text = std::move(rendered->text);
+  return prompt;
+}
+
+}  // namespace bp::server

@@ -1,0 +1,48 @@
+#include "core/server/neutral_fields.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace bp::server {
+
+namespace {
+
+struct NeutralField {
+  const char* name;
+  const char* values;  // a JSON array
+};
+
+constexpr NeutralField kNeutralFields[] = {
+    {"response_format", R"([{"type": "text"}])"},
+    {"tools", "[[]]"},
+    {"tool_choice", R"(["none", "auto"])"},
+    {"parallel_tool_calls", "[true, false]"},
+    {"functions", "[[]]"},
+    {"function_call", R"(["none", "auto"])"},
+    {"modalities", R"([["text"]])"},
+    {"service_tier", R"(["auto", "default"])"},
+    {"store", "[false]"},
+    {"metadata", "[{}]"},
+    {"suffix", R"([""])"},
+    {"echo", "[false]"},
+    {"grammar", R"([""])"},
+    {"dry_multiplier", "[0]"},
+    {"xtc_probability", "[0]"},
+    {"top_n_sigma", "[-1, 0]"},
+};
+
+}  // namespace
+
+void accept_neutral_fields(FieldReader& fields) {
+  for (const NeutralField& field : kNeutralFields) {
+    if (!fields.has_unread(field.name)) continue;
+    const auto* value = fields.any(field.name);
+    if (value == nullptr) return;  // a mistake was found before
+    const auto neutral = FieldReader::Json::parse(field.values);
+    bool is_neutral = false;
+    for (const auto& candidate : neutral) is_neutral = is_neutral || *value == candidate;
+    if (!is_neutral) fields.refuse(field.name, "is not supported");
+  }
+}
+
+}  // namespace bp::server
