@@ -23,13 +23,16 @@ struct Backend {
   // f16 and 8-bit activations, by weight type.
   double f32, f16, q8_0, q4_k_m;
 };
+std::ostream& operator<<(std::ostream& out, const Backend& backend) {
+  return out << backend.id;
+}
 constexpr Backend kBackends[] = {{"reference", 0.005, 0.005, 0.06, 0.10},
                                  {"cpu", 0.005, 0.005, 0.06, 0.10}};
 
-constexpr const char* kModels[] = {"stories260k-f32",  "stories260k-f16",   "stories260k-q8_0",
-                                   "tiny-llama-0-f32", "tiny-llama-0-q8_0", "tiny-llama-0-q4_k_m",
-                                   "tiny-qwen2-0-f32", "tiny-qwen2-0-q8_0", "tiny-qwen2-0-q4_k_m",
-                                   "tiny-qwen3-0-f32", "tiny-qwen3-0-q8_0", "tiny-qwen3-0-q4_k_m"};
+const std::string kModels[] = {"stories260k-f32",  "stories260k-f16",   "stories260k-q8_0",
+                               "tiny-llama-0-f32", "tiny-llama-0-q8_0", "tiny-llama-0-q4_k_m",
+                               "tiny-qwen2-0-f32", "tiny-qwen2-0-q8_0", "tiny-qwen2-0-q4_k_m",
+                               "tiny-qwen3-0-f32", "tiny-qwen3-0-q8_0", "tiny-qwen3-0-q4_k_m"};
 
 double bound(const Backend& backend, const std::string& model) {
   if (model.ends_with("f32")) return backend.f32;
@@ -42,7 +45,7 @@ nlohmann::json read_json(const std::string& relative) {
   return nlohmann::json::parse(in);
 }
 
-class ParityTest : public ::testing::TestWithParam<std::tuple<Backend, const char*>> {
+class ParityTest : public ::testing::TestWithParam<std::tuple<Backend, std::string>> {
  protected:
   void SetUp() override {
     if (testing::test_data().empty()) GTEST_SKIP() << "BACKPLANE_TEST_DATA is not set";
@@ -88,6 +91,9 @@ struct RealCase {
   const char* id;
   double bound;
 };
+std::ostream& operator<<(std::ostream& out, const RealCase& real) {
+  return out << real.id;
+}
 class RealModelTest : public ::testing::TestWithParam<RealCase> {};
 
 std::string case_name(const ::testing::TestParamInfo<ParityTest::ParamType>& info) {
