@@ -100,7 +100,15 @@ Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> sha
 Connection::~Connection() {
   shared_->open.erase(this);
   --shared_->n_open;
-  if (shared_->on_close) shared_->on_close();
+}
+
+// Counts the answers at work, which a draining server waits for.
+void Connection::enter(State state) {
+  const bool before = is_answering();
+  state_ = state;
+  if (is_answering() == before) return;
+  shared_->n_answering += before ? -1 : 1;
+  if (shared_->n_answering == 0 && shared_->on_quiet) shared_->on_quiet();
 }
 
 void Connection::start() {
@@ -111,7 +119,7 @@ void Connection::start() {
 
 void Connection::close_now() {
   if (state_ == State::kClosed) return;
-  state_ = State::kClosed;
+  enter(State::kClosed);
   poll_timer_.cancel();
   boost::system::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
@@ -128,7 +136,7 @@ void Connection::close_when_idle() {
 // ---- reading ------------------------------------------------------------------------------------
 
 void Connection::read_header() {
-  state_ = buffer_.size() == 0 ? State::kIdle : State::kReading;
+  enter(buffer_.size() == 0 ? State::kIdle : State::kReading);
   const auto data = static_cast<const char*>(buffer_.data().data());
   const size_t end = std::string_view(data, buffer_.size()).find(kHeaderEnd);
   if (end != std::string_view::npos) return process_header(end + kHeaderEnd.size());
@@ -152,7 +160,7 @@ void Connection::header_bytes_came(size_t n) {
 }
 
 void Connection::process_header(size_t n_header) {
-  state_ = State::kReading;
+  enter(State::kReading);
   keep_alive_ = false;
   const auto data = static_cast<const char*>(buffer_.data().data());
   if (HeaderFault fault = check_header({data, n_header}); fault.status != 0) {
@@ -224,7 +232,7 @@ void Connection::body_came(const boost::system::error_code& error) {
 }
 
 void Connection::dispatch() {
-  state_ = State::kAnswering;
+  enter(State::kAnswering);
   answer_ended_ = false;
   ++exchange_;
   stream_.expires_never();
@@ -247,7 +255,7 @@ void Connection::watch_for_close() {
 }
 
 void Connection::look_at_socket() {
-  if (state_ != State::kAnswering && state_ != State::kStreaming) return;
+  if (!is_answering()) return;
   char byte = 0;
   const ssize_t n = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   const bool again = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -290,7 +298,7 @@ void Connection::refuse(int status, const std::string& message) {
 }
 
 void Connection::respond(HttpResponse response) {
-  state_ = State::kAnswering;
+  enter(State::kAnswering);
   answer_ended_ = true;
   keep_alive_ = keep_alive_ && !response.close && !shared_->draining;
   std::string head = status_line(response.status);
@@ -305,7 +313,7 @@ void Connection::respond(HttpResponse response) {
 
 void Connection::start_stream(uint64_t exchange, const std::string& content_type) {
   if (!is_current(exchange) || state_ != State::kAnswering) return;
-  state_ = State::kStreaming;
+  enter(State::kStreaming);
   keep_alive_ = keep_alive_ && chunked_ && !shared_->draining;
   queue(fmt::format("{}Content-Type: {}\r\nCache-Control: no-cache\r\nConnection: {}\r\n{}\r\n",
                     status_line(200), content_type, keep_alive_ ? "keep-alive" : "close",
@@ -379,7 +387,7 @@ void Connection::answer_is_complete() {
 // Closing with unread bytes would reset the connection and could take the answer with it: end our
 // side and read what still comes, for a moment.
 void Connection::linger() {
-  state_ = State::kLingering;
+  enter(State::kLingering);
   boost::system::error_code ignored;
   stream_.socket().cancel(ignored);
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);

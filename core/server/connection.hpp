@@ -34,7 +34,8 @@ struct Shared {
   bool draining = false;
   std::set<Connection*> open;
   std::atomic<uint32_t> n_open{0};
-  std::function<void()> on_close;  // after each connection's end
+  uint32_t n_answering = 0;
+  std::function<void()> on_quiet;  // when the last answer at work is complete
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -82,6 +83,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger();
   void discard();
 
+  void enter(State state);
+  [[nodiscard]] bool is_answering() const {
+    return state_ == State::kAnswering || state_ == State::kStreaming;
+  }
   [[nodiscard]] bool is_current(uint64_t exchange) const {
     return exchange == exchange_ && state_ != State::kClosed;
   }

@@ -28,7 +28,7 @@ struct HttpServer::Impl {
   void pause_accepting();
   void begin_drain(uint32_t grace_s);
   void close_all();
-  void stop_if_done();
+  void stop_if_quiet();
   void wait_for_signal(std::function<void()> handler);
 };
 
@@ -38,7 +38,7 @@ void HttpServer::Impl::accept() {
 }
 
 void HttpServer::Impl::accepted(const boost::system::error_code& error, tcp::socket socket) {
-  if (error == asio::error::operation_aborted || shared->draining) return;
+  if (error == asio::error::operation_aborted) return;
   if (error) {
     spdlog::warn("a connection cannot be accepted: {}", error.message());
     return pause_accepting();
@@ -58,20 +58,19 @@ void HttpServer::Impl::pause_accepting() {
   });
 }
 
+// Goes on accepting, so that probes and new requests get an answer (the router's 503), not a
+// refusal.
 void HttpServer::Impl::begin_drain(uint32_t grace_s) {
   if (shared->draining) return close_all();
   shared->draining = true;
-  boost::system::error_code ignored;
-  acceptor.close(ignored);
-  accept_pause.cancel();
   const std::vector<Connection*> open(shared->open.begin(), shared->open.end());
   for (Connection* connection : open) connection->close_when_idle();
   grace.expires_after(std::chrono::seconds(grace_s));
   grace.async_wait([this](const auto& error) {
     if (!error) close_all();
   });
-  shared->on_close = [this] { stop_if_done(); };
-  stop_if_done();
+  shared->on_quiet = [this] { stop_if_quiet(); };
+  stop_if_quiet();
 }
 
 void HttpServer::Impl::close_all() {
@@ -81,8 +80,8 @@ void HttpServer::Impl::close_all() {
   shared->io.stop();
 }
 
-void HttpServer::Impl::stop_if_done() {
-  if (shared->draining && shared->n_open == 0) shared->io.stop();
+void HttpServer::Impl::stop_if_quiet() {
+  if (shared->n_answering == 0) shared->io.stop();
 }
 
 void HttpServer::Impl::wait_for_signal(std::function<void()> handler) {
@@ -98,7 +97,7 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 // Runs the handlers of what was cancelled: they own the connections.
 HttpServer::~HttpServer() {
   Shared& shared = *impl_->shared;
-  shared.on_close = nullptr;
+  shared.on_quiet = nullptr;
   shared.draining = true;
   boost::system::error_code ignored;
   impl_->acceptor.close(ignored);
@@ -143,6 +142,8 @@ uint16_t HttpServer::port() const {
 void HttpServer::run() {
   impl_->accept();
   impl_->shared->io.run();
+  boost::system::error_code ignored;
+  impl_->acceptor.close(ignored);
 }
 
 void HttpServer::drain(uint32_t grace_s) {

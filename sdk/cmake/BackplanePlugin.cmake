@@ -20,9 +20,11 @@ function(backplane_add_plugin name)
     LINK_DEPENDS ${BACKPLANE_CMAKE_DIR}/plugin.map)
   # Visibility flags alone leave weak std:: symbols exported; the version script hides them too.
   target_link_options(${name} PRIVATE
-    -Wl,--version-script=${BACKPLANE_CMAKE_DIR}/plugin.map -Wl,--exclude-libs,ALL
-    # Undefined symbols are found at build time, except that sanitizers' own come with the program.
-    $<$<NOT:$<BOOL:${BACKPLANE_SANITIZE}>>:-Wl,-z,defs>)
+    -Wl,--version-script=${BACKPLANE_CMAKE_DIR}/plugin.map -Wl,--exclude-libs,ALL)
+  # Undefined symbols are found at build time; a sanitizer's own come with the program.
+  if(NOT BACKPLANE_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
   get_filename_component(manifest ${ARG_MANIFEST} ABSOLUTE)
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${manifest} ${out}/${name}.plugin.yaml)
