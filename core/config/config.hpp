@@ -65,6 +65,7 @@ struct Model {
   Backend backend;
   Scheduler scheduler;
   Sampler sampler;
+  std::string chat_system;  // `chat: system`: for conversations without a system message
   bool prefix_cache = true;
 };
 

@@ -159,6 +159,16 @@ Status read_sampler(const Yaml& yaml, const Catalog& catalog, Sampler& out) {
   return {};
 }
 
+Status read_chat(const Yaml& yaml, Model& model) {
+  const auto section = yaml.find("chat");
+  if (!section) return {};
+  BP_TRY(section->expect_keys({"system"}));
+  if (const auto system = section->find("system")) {
+    BP_ASSIGN(model.chat_system, system->as_string());
+  }
+  return {};
+}
+
 Status read_source(const Yaml& yaml, const std::string& folder, Model& model) {
   const auto id = yaml.find("id");
   if (!id) return yaml.error("the key 'id' is missing");
@@ -178,8 +188,8 @@ Status read_source(const Yaml& yaml, const std::string& folder, Model& model) {
 }  // namespace
 
 Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Catalog& catalog) {
-  BP_TRY(yaml.expect_keys(
-      {"id", "source", "format", "context", "backend", "scheduler", "sampler", "prefix_cache"}));
+  BP_TRY(yaml.expect_keys({"id", "source", "format", "context", "backend", "scheduler", "sampler",
+                           "chat", "prefix_cache"}));
   Model model;
   BP_TRY(read_source(yaml, folder, model));
   if (const auto format = yaml.find("format")) {
@@ -195,6 +205,7 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
   BP_TRY(read_backend(yaml, catalog, model.backend));
   BP_TRY(read_scheduler(yaml, catalog, model.scheduler));
   BP_TRY(read_sampler(yaml, catalog, model.sampler));
+  BP_TRY(read_chat(yaml, model));
   return model;
 }
 

@@ -152,6 +152,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   served->context = plan.context;
   served->tokenizer = tokenizer;
   served->chat_template = chat_template;
+  served->chat_system = config.chat_system;
   served->request_fields = request_fields(samplers);
   served->field_defaults = config.sampler.defaults;
   engine::EngineParts parts{

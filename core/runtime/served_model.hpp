@@ -19,6 +19,7 @@ struct ServedModel {
   uint32_t context = 0;  // tokens of the longest sequence
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const text::ChatTemplate> chat_template;  // null where the model has none
+  std::string chat_system;  // for conversations without a system message; empty: none
   std::vector<plugin::FieldSpec> request_fields;            // of all sampler stages
   plugin::ParamMap field_defaults;                          // the model's, over those of the specs
   std::unique_ptr<engine::Engine> engine;

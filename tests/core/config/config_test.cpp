@@ -104,6 +104,7 @@ models:
     scheduler: {plugin: fcfs, max_step_tokens: 64, max_sequences: 2, watermark: 0.5}
     sampler: {chain: [top_k, temperature], defaults: {temperature: 0.8}}
     prefix_cache: false
+    chat: {system: Be brief.}
 )");
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->server.host, "::1");
@@ -123,6 +124,7 @@ models:
   EXPECT_DOUBLE_EQ(std::get<double>(model.scheduler.params.at("watermark")), 0.5);
   EXPECT_DOUBLE_EQ(std::get<double>(model.sampler.defaults.at("temperature")), 0.8);
   EXPECT_FALSE(model.prefix_cache);
+  EXPECT_EQ(model.chat_system, "Be brief.");
 }
 
 TEST_F(ConfigTest, ExpandsEnvironmentVariablesInValues) {
@@ -173,6 +175,7 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
        "models[0].sampler.chain: no sampler stage 'topk'; nearest: top_k"},
       {"MODEL    sampler: {defaults: {temprature: 1}}\n", "unknown key; nearest: temperature"},
       {"MODEL    sampler: {defaults: {temperature: 9}}\n", "must be from 0 to 5, not 9"},
+      {"MODEL    chat: {sytem: x}\n", "models[0].chat.sytem: unknown key; nearest: system"},
       {"models: [\n", "config.yaml:"},
       {"models: {a: b}\n", "models: must be a list"},
       {"models: &a [*a]\n", "config.yaml:"},
