@@ -18,6 +18,7 @@
 #include "core/cli/progress.hpp"
 #include "core/config/config.hpp"
 #include "core/runtime/launch.hpp"
+#include "core/server/prompt.hpp"
 
 namespace bp::cli {
 
@@ -89,14 +90,10 @@ class Session {
   Result<std::vector<int32_t>> prompt_of(const std::string& text) {
     if (options_.raw || model_.chat_template == nullptr) return model_.tokenizer->encode(text);
     messages_.push_back({{"role", "user"}, {"content", text}});
-    const nlohmann::ordered_json request = {{"messages", messages_},
-                                            {"add_generation_prompt", true}};
-    BP_ASSIGN(const std::string prompt, model_.chat_template->render(request, text::local_clock()));
-    // Templates write the BOS themselves where the model wants one.
-    const auto& vocabulary = model_.tokenizer->vocabulary();
-    const bool has_bos = vocabulary.contains(vocabulary.bos) &&
-                         prompt.starts_with(vocabulary.tokens[static_cast<size_t>(vocabulary.bos)]);
-    return model_.tokenizer->encode(prompt, {.add_special = !has_bos, .parse_special = true});
+    nlohmann::ordered_json variables = {{"messages", messages_}, {"add_generation_prompt", true}};
+    BP_ASSIGN(const server::RenderedChat chat,
+              server::render_chat(*model_.chat_template, *model_.tokenizer, std::move(variables)));
+    return server::encode_prompt(*model_.tokenizer, chat.text, chat.plain_at);
   }
 
   const RunOptions& options_;

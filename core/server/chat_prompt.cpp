@@ -56,6 +56,14 @@ void read_variables(FieldReader& fields, Json& variables) {
   }
 }
 
+// The configured system message, where the conversation brings none.
+void add_system_message(const std::string& text, Json& messages) {
+  if (text.empty() || !messages.is_array() || messages.empty()) return;
+  const std::string role = messages.front().value("role", "");
+  if (role == "system" || role == "developer") return;
+  messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
+}
+
 std::string_view trim_left(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
 }
@@ -81,6 +89,7 @@ ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext&
   ChatPromptFields chat;
   read_template(fields, c, chat);
   chat.variables["messages"] = read_messages(fields);
+  add_system_message(c.model.chat_system, chat.variables["messages"]);
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
   const bool add = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
   if (add && chat.continue_final_message) {
