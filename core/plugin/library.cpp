@@ -3,9 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <mutex>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +10,7 @@
 
 #include "backplane/plugin.hpp"
 #include "backplane/sampler.h"
+#include "core/plugin/library_file.hpp"
 
 namespace bp::plugin {
 
@@ -20,7 +18,8 @@ namespace {
 
 // Loads with every symbol bound, invisible to others, and for good: boost::dll closes a library
 // when its handle goes, so the library is pinned before that.
-Result<bp_plugin_query_fn> open_for_good(const std::string& path) {
+Result<bp_plugin_query_fn> open_for_good(const std::string& file) {
+  BP_ASSIGN(const std::string path, path_of_current_code(file));
   boost::dll::fs::error_code code;
   boost::dll::shared_library library(
       boost::dll::fs::path(path),

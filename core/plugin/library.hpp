@@ -13,7 +13,8 @@ namespace bp::plugin {
 class Library {
  public:
   // Loads the code and compares it with the manifest. One error lists everything wrong and names
-  // the plugin and its file. [any-thread]
+  // the plugin and its file. A file that has been replaced since it was loaded is loaded anew, and
+  // the old code stays. [any-thread]
   static Result<std::shared_ptr<const Library>> load(const Manifest& manifest);
 
   [[nodiscard]] const std::string& id() const { return id_; }
