@@ -1,0 +1,348 @@
+"""The command line: exit codes, and what each command prints."""
+
+import json
+import os
+import subprocess
+
+from support import (
+    BINARY,
+    TINY,
+    CommandTest,
+    backplane,
+    data,
+    deviation,
+    logits,
+    main,
+    needs_data,
+    read_json,
+    rms,
+    tiny_expected,
+)
+
+COMMANDS = ["serve", "run", "plugins", "inspect", "tokenize", "render", "logits", "bench"]
+
+
+class ExitCodes(CommandTest):
+    def test_help_is_everywhere(self):
+        for arguments in [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]:
+            with self.subTest(arguments=arguments):
+                self.assertNotEqual(self.assert_done(backplane(*arguments)), b"")
+
+    def test_a_wrong_command_line_is_2(self):
+        wrong = [
+            [],
+            ["dance"],
+            ["--dance"],
+            ["inspect"],
+            ["inspect", TINY, "--dance"],
+            ["logits", TINY],
+            ["logits", TINY, "--tokens", "1,two"],
+            ["render"],
+            ["run", TINY, "--temperature", "-1"],
+            ["bench", TINY, "--sequences", "0"],
+        ]
+        for arguments in wrong:
+            with self.subTest(arguments=arguments):
+                done = backplane(*arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stdout, b"")
+                self.assertNotEqual(done.stderr, b"")
+
+    def test_other_failures_are_1_and_name_the_file(self):
+        for name in ["inspect", "tokenize", "render", "bench", "run", "serve"]:
+            with self.subTest(command=name):
+                self.assert_one_clear_line(backplane(name, "/nowhere/model"), "/nowhere/model")
+        self.assert_one_clear_line(
+            backplane("logits", "/nowhere/model", "--tokens", "1"), "/nowhere/model"
+        )
+        self.assert_one_clear_line(
+            backplane("logits", TINY, "--tokens", "1", "--backend", "cpuu"), "cpuu", "cpu"
+        )
+
+
+class Plugins(CommandTest):
+    KEYS = {"id", "kind", "version", "abi", "path", "usable", "reason"}
+
+    def rows(self, **env):
+        return json.loads(self.assert_done(backplane("plugins", "--json", env=env)))
+
+    def test_all_four_kinds_are_there(self):
+        rows = {row["id"]: row for row in self.rows()}
+        for plugin, kind in [
+            ("gguf", "bp.format/1"),
+            ("cpu", "bp.backend/1"),
+            ("reference", "bp.backend/1"),
+            ("samplers", "bp.sampler/1"),
+            ("fcfs", "bp.scheduler/1"),
+        ]:
+            row = rows[plugin]
+            self.assertEqual(set(row), self.KEYS)
+            self.assertEqual(row["kind"], kind)
+            self.assertIs(row["usable"], True, row)
+            self.assertTrue(os.path.isfile(row["path"]), row)
+
+    def test_an_unusable_plugin_is_listed_with_the_reason(self):
+        self.write(
+            "quantum.plugin.yaml",
+            "schema: 1\nid: quantum\nversion: 1.0.0\nabi: '0.1'\nkinds: [bp.backend/1]\n"
+            "library: quantum.so\ndescription: Not of this world.\n"
+            "requires: {cpu: [qubits], libraries: []}\nconfig: {}\n",
+        )
+        self.write("quantum.so", b"never loaded")
+        rows = {row["id"]: row for row in self.rows(BACKPLANE_PLUGIN_PATH=self.folder)}
+        self.assertIs(rows["quantum"]["usable"], False)
+        self.assertIn("qubits", rows["quantum"]["reason"])
+        self.assertIs(rows["cpu"]["usable"], True)
+
+    def test_the_human_table_names_them(self):
+        table = self.assert_done(backplane("plugins")).decode()
+        for plugin in ["gguf", "cpu", "reference", "samplers", "fcfs"]:
+            self.assertRegex(table, rf"(?m)^{plugin}\s")
+
+
+class Inspect(CommandTest):
+    def test_json(self):
+        found = json.loads(self.assert_done(backplane("inspect", TINY, "--json")))
+        self.assertEqual(found["format"], "gguf")
+        self.assertEqual(found["architecture"], "llama")
+        self.assertEqual(found["hyperparameters"]["n_layers"], 2)
+        tensors = {tensor["name"]: tensor for tensor in found["tensors"]}
+        self.assertEqual(tensors["token_embd.weight"]["dims"], [512, 256])
+        self.assertEqual(tensors["token_embd.weight"]["dtype"], "q8_0")
+        self.assertEqual(found["tokenizer"]["pre"], "gpt-2")
+        self.assertEqual(found["tokenizer"]["n_vocab"], 512)
+        self.assertGreater(found["memory"]["weights_bytes"], 1_500_000)
+        # Two layers, keys and values of 4 heads of 64, two bytes each.
+        self.assertEqual(found["memory"]["kv_bytes_per_token"], 2 * 2 * 4 * 64 * 2)
+
+    def test_human(self):
+        text = self.assert_done(backplane("inspect", TINY)).decode()
+        self.assertIn("llama", text)
+        self.assertIn("token_embd.weight", text)
+
+    @needs_data
+    def test_a_vocabulary_alone(self):
+        path = data("tokenizers", "gpt-2.gguf")
+        found = json.loads(self.assert_done(backplane("inspect", path, "--json")))
+        self.assertEqual(found["tokenizer"]["n_vocab"], 50257)
+
+
+class Tokenize(CommandTest):
+    def ids(self, model, text, *options):
+        return json.loads(self.assert_done(backplane("tokenize", model, *options, stdin=text)))
+
+    def text(self, model, ids):
+        stdin = json.dumps(ids).encode()
+        return self.assert_done(backplane("tokenize", model, "--decode", stdin=stdin))
+
+    def test_there_and_back(self):
+        for case in tiny_expected()["tokenize"]:
+            with self.subTest(text=case["text"]):
+                text = case["text"].encode()
+                self.assertEqual(self.ids(TINY, text), case["ids"])
+                self.assertEqual(self.text(TINY, case["ids"]), text)
+
+    def test_standard_input_is_taken_byte_for_byte(self):
+        for text in [b"a\0b", b"line\r\n", b"\n", b" \t "]:
+            with self.subTest(text=text):
+                self.assertEqual(self.text(TINY, self.ids(TINY, text)), text)
+        self.assertEqual(self.ids(TINY, b"\xff\xfe")[:0], [])  # no character, and no failure
+
+    def test_special_tokens_in_the_text(self):
+        text = b"hi<|im_end|>"
+        end = self.ids(TINY, text)[-1]
+        self.assertEqual(end, 2)
+        plain = self.ids(TINY, text, "--plain")
+        self.assertNotIn(2, plain)
+        self.assertEqual(self.text(TINY, plain), text)
+
+    @needs_data
+    def test_no_special_adds_nothing(self):
+        model = data("tokenizers", "llama-spm.gguf")
+        plain = self.ids(model, b"Hello", "--no-special")
+        self.assertEqual(self.ids(model, b"Hello"), [1, *plain])
+        self.assertEqual(self.text(model, plain), b"Hello")
+
+    @needs_data
+    def test_published_vocabularies(self):
+        for name in ["llama-spm", "gpt-2", "deepseek-coder"]:
+            with open(data("tokenizers", name + ".inp"), "rb") as file:
+                texts = file.read().split(b"\n__ggml_vocab_test__\n")
+            with open(data("tokenizers", name + ".out"), "rb") as file:
+                lines = file.read().decode().split("\n")
+            model = data("tokenizers", name + ".gguf")
+            for text, line in list(zip(texts, lines))[::5]:
+                with self.subTest(name=name, text=text):
+                    found = self.ids(model, text, "--no-special")
+                    self.assertEqual(found, [int(id) for id in line.split()])
+
+    def test_ids_that_are_none(self):
+        for stdin in [b"", b"{}", b"[1,", b"[512]", b"[-1]", b"[1.5]", b'["a"]']:
+            with self.subTest(stdin=stdin):
+                self.assert_one_clear_line(backplane("tokenize", TINY, "--decode", stdin=stdin))
+
+
+class Render(CommandTest):
+    SPECIALS = {
+        "bos_token": "<BOS>",
+        "eos_token": "<EOS>",
+        "pad_token": "<PAD>",
+        "unk_token": "<UNK>",
+        "now": "2026-01-15T12:00:00",
+    }
+
+    def test_a_model_brings_its_template(self):
+        for case in tiny_expected()["chats"]:
+            request = {"messages": case["messages"], "add_generation_prompt": True}
+            done = backplane("render", TINY, stdin=json.dumps(request).encode())
+            self.assertEqual(self.assert_done(done).decode(), case["prompt"])
+
+    @needs_data
+    def test_published_templates(self):
+        expected = read_json(data("chat-templates", "expected.json"))
+        self.assertGreater(len(expected), 10)
+        for name, cases in expected.items():
+            path = data("chat-templates", name + ".jinja")
+            for number, case in enumerate(cases):
+                with self.subTest(template=name, case=number):
+                    self.check_template(path, case)
+
+    def check_template(self, path, case):
+        outcome = {"text", "error", "message"}
+        request = {key: value for key, value in case.items() if key not in outcome}
+        stdin = json.dumps(request | self.SPECIALS).encode()
+        done = backplane("render", "--template", path, stdin=stdin)
+        if "error" in case:
+            self.assert_one_clear_line(done, case["message"])
+        else:
+            self.assertEqual(self.assert_done(done).decode(), case["text"])
+
+    def test_what_is_no_request(self):
+        for stdin in [b"", b"[]", b"{", b'{"messages": 5}']:
+            with self.subTest(stdin=stdin):
+                self.assert_one_clear_line(backplane("render", TINY, stdin=stdin))
+
+    def test_a_template_that_never_ends(self):
+        endless = self.write(
+            "endless.jinja",
+            "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+        )
+        self.assert_one_clear_line(
+            backplane("render", "--template", endless, stdin=b'{"messages": []}')
+        )
+
+
+class Logits(CommandTest):
+    def test_tiny_by_both_backends(self):
+        case = tiny_expected()["chats"][0]
+        scale = deviation(case["first_logits"])
+        for backend, bound in [("reference", 1e-4), ("cpu", 0.06)]:
+            found = logits(TINY, case["ids"], "--backend", backend)
+            self.assertEqual(len(found), 512)
+            error = rms([a - b for a, b in zip(found, case["first_logits"])]) / scale
+            self.assertLess(error, bound, backend)
+
+    @needs_data
+    def test_stories(self):
+        models = read_json(data("logits", "expected.json"))["models"]
+        for name, bound in [("f32", 0.005), ("f16", 0.005), ("q8_0", 0.06)]:
+            for case in models[f"stories260k-{name}"]:
+                found = logits(data("stories260k", f"stories260k-{name}.gguf"), case["prompt"])
+                error = rms([a - b for a, b in zip(found, case["logits"])])
+                self.assertLess(error / deviation(case["logits"]), bound, name)
+
+    def test_ids_outside_the_vocabulary(self):
+        self.assert_one_clear_line(backplane("logits", TINY, "--tokens", "1,512"), "512")
+        self.assert_one_clear_line(backplane("logits", TINY, "--tokens=-1"), "-1")
+
+
+class Run(CommandTest):
+    @needs_data
+    def test_greedy_text_of_stories(self):
+        model = data("stories260k", "stories260k-f32.gguf")
+        prompt = "Once upon a time"
+        with open(data("stories260k", "greedy-f32.txt"), encoding="utf-8") as file:
+            expected = file.read()
+        done = backplane(
+            "run", model, "--raw", "--prompt", prompt, "--max-tokens", 200, "--temperature", 0
+        )
+        self.assertEqual(prompt + self.assert_done(done).decode(), expected)
+
+    def test_answers_a_message(self):
+        for case in tiny_expected()["chats"]:
+            if len(case["messages"]) > 1 or case["finish_reason"] != "stop":
+                continue
+            content = case["messages"][0]["content"]
+            done = backplane("run", TINY, "--prompt", content, "--temperature", 0)
+            self.assertEqual(self.assert_done(done).decode(), case["greedy_text"])
+
+    def test_raw_continues(self):
+        for case in tiny_expected()["completions"]:
+            done = backplane(
+                "run", TINY, "--raw", "--prompt", case["prompt"], "--temperature", 0,
+                "--max-tokens", case["max_tokens"],
+            )  # fmt: skip
+            self.assertEqual(self.assert_done(done).decode(), case["greedy_text"])
+
+    def test_the_same_seed_gives_the_same_text(self):
+        def story(seed):
+            return self.assert_done(
+                backplane(
+                    "run", TINY, "--prompt", "Tell me a story about a fox.", "--temperature", 3,
+                    "--seed", seed, "--max-tokens", 40,
+                )
+            )  # fmt: skip
+
+        self.assertEqual(story(7), story(7))
+        self.assertNotEqual(story(7), story(8))
+
+    def test_chats_over_a_pipe(self):
+        done = backplane("run", TINY, "--temperature", 0, stdin=b"What is the capital of Italy?\n")
+        self.assertEqual(self.assert_done(done).decode(), "The capital of Italy is Rome.\n")
+
+    def test_a_reader_that_goes_away_is_no_crash(self):
+        process = subprocess.Popen(
+            [BINARY, "run", TINY, "--prompt", "Count without stopping.", "--temperature", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        process.stdout.read(1)
+        process.stdout.close()
+        process.stderr.read()
+        process.stderr.close()
+        self.assertIn(process.wait(), [0, 1])
+
+
+class Bench(CommandTest):
+    def bench(self, *options):
+        return backplane(
+            "bench", TINY, "--prompt", 64, "--generate", 8, "--sequences", "1,3", *options
+        )
+
+    def test_json(self):
+        done = self.bench("--depth", "0,100,100000", "--json")
+        found = json.loads(self.assert_done(done))
+        self.assertIn("skipped: depth 100000", done.stderr.decode())
+        self.assertEqual(found["model"], TINY)
+        machine = found["machine"]
+        self.assertEqual(set(machine), {"cpu", "threads", "bandwidth_gb_s", "int8_tops"})
+        self.assertGreater(machine["bandwidth_gb_s"], 0)
+        self.assertGreater(machine["int8_tops"], 0)
+        rows = [(row["kind"], row["sequences"], row["depth"]) for row in found["results"]]
+        for depth in [0, 100]:
+            self.assertIn(("prefill", 1, depth), rows)
+            self.assertIn(("decode", 1, depth), rows)
+            self.assertIn(("decode", 3, depth), rows)
+        self.assertEqual(len(rows), 6)
+        for row in found["results"]:
+            self.assertGreater(row["tokens_per_s"], 0)
+
+    def test_human(self):
+        table = self.assert_done(self.bench("--depth", "0", "--threads", "1")).decode()
+        self.assertRegex(table, r"(?m)^prefill +1 +0 +[\d.]+  \d+ % of the int8 peak$")
+        self.assertRegex(table, r"(?m)^decode +3 +0 +[\d.]+  \d+ % of the bandwidth$")
+
+
+if __name__ == "__main__":
+    main()
