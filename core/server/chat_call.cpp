@@ -39,6 +39,7 @@ void read_logprobs(FieldReader& fields, engine::Request& request) {
 void read_chat_call(FieldReader& fields, const CallContext& c, TextCall& call) {
   read_generation_fields(fields, c, call);
   read_max_tokens(fields, call.request);
+  check_lengths(fields, call);
   read_logprobs(fields, call.request);
   ChatPromptFields chat = read_chat_prompt_fields(fields, c);
   accept_neutral_fields(fields);

@@ -97,6 +97,7 @@ void read_completion_call(FieldReader& fields, const CallContext& c, TextCall& c
   call.echo = fields.boolean("echo").value_or(false);
   read_logprobs(fields, call);
   read_length(fields, call);
+  check_lengths(fields, call);
   read_best_of(fields, call);
   fields.any("prompt");  // read last: encoding is the costly part
   accept_neutral_fields(fields);

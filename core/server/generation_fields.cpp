@@ -153,6 +153,13 @@ void read_generation_fields(FieldReader& fields, const CallContext& c, TextCall&
   fields.text("user", SIZE_MAX);  // whom to blame; changes nothing in the answer
 }
 
+void check_lengths(FieldReader& fields, const TextCall& call) {
+  const engine::Request& r = call.request;
+  if (r.max_tokens > 0 && r.min_tokens > r.max_tokens) {
+    fields.refuse("min_tokens", fmt::format("must be at most {}, the most tokens", r.max_tokens));
+  }
+}
+
 void check_context(FieldReader& fields, const CallContext& c, const std::string& param,
                    const TextCall& call) {
   const uint32_t context = c.model.engine->context();

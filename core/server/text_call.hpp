@@ -50,6 +50,9 @@ void read_completion_call(FieldReader& fields, const CallContext& context, TextC
 // The part that they share: sampling, stopping, streaming, logit bias, priority, cache salt.
 void read_generation_fields(FieldReader& fields, const CallContext& context, TextCall& call);
 
+// Refuses a least length beyond the greatest.
+void check_lengths(FieldReader& fields, const TextCall& call);
+
 // Refuses prompts that do not fit the model's context.
 void check_context(FieldReader& fields, const CallContext& context, const std::string& param,
                    const TextCall& call);
