@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""What `make install` puts down works from there, for users and for plugin authors.
+
+The plugin of docs/plugins.md is built from the page's own text, so that the page cannot be wrong.
+Usage: install_test.py BUILD_DIR
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+import compilers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else os.environ["BACKPLANE_BUILD_DIR"])
+MODEL = ROOT / "tests/data/tiny/tiny-chat.gguf"
+BUILT_IN = {"cpu", "fcfs", "gguf", "reference", "samplers"}
+READY_S = 60
+CHUNK = 4  # tokens of a step, so that the number of steps tells who scheduled them
+
+
+def run(*command, **more):
+    """Standard output; a failure shows both outputs."""
+    command = [str(part) for part in command]
+    done = subprocess.run(command, text=True, capture_output=True, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def block_of_page(language, n=0):
+    """The n-th fenced block of a language in docs/plugins.md."""
+    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)[n]
+
+
+def build_outside(prefix, source, build, c, cxx):
+    run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cxx}",
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror")
+    run("cmake", "--build", build)
+
+
+class Server:
+    """`backplane serve` until the end of a with block."""
+
+    def __init__(self, program, config):
+        self.process = subprocess.Popen([program, "serve", config], stderr=subprocess.PIPE, text=True)
+        self.lines = []
+
+    def __enter__(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if found := re.search(r"listening on (http://\S+)", line):
+                self.url = found.group(1)
+            if line.rstrip().endswith("ready"):
+                return self
+        raise AssertionError("the server ended:\n" + "".join(self.lines))
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=READY_S)
+
+    def ask(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=READY_S) as answer:
+            return answer.read().decode()
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="backplane-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = cls.folder / "prefix"
+        cls.program = cls.prefix / "bin/backplane"
+        run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+
+    def plugins(self, **environment):
+        environment = {"PATH": os.environ["PATH"], **environment}
+        return json.loads(run(self.program, "plugins", "--json", cwd="/", env=environment))
+
+    def test_finds_its_own_plugins_under_the_prefix(self):
+        found = self.plugins()
+        self.assertLessEqual(BUILT_IN, {plugin["id"] for plugin in found})
+        for plugin in found:
+            path = pathlib.Path(plugin["path"])
+            self.assertEqual(path.parent, self.prefix / "lib/backplane")
+            self.assertTrue(path.is_file(), path)
+            self.assertTrue(plugin["usable"], plugin["reason"])
+
+    def test_headers_are_those_of_the_source_tree(self):
+        for folder in ("sdk/include", "sdk/cpp", "sdk/reference/include"):
+            for path in (ROOT / folder).rglob("*.h*"):
+                copy = self.prefix / "include" / path.relative_to(ROOT / folder)
+                self.assertEqual(copy.read_bytes(), path.read_bytes())
+
+    def test_paths_of_the_configurations_lead_into_the_prefix(self):
+        configs = self.prefix / "share/backplane/configs"
+        self.assertTrue(list((configs / "architectures").glob("llama.yaml")))
+        self.assertTrue(list((self.prefix / "share/backplane/ops").glob("linear.yaml")))
+        for config in configs.glob("*.yaml"):
+            for source in re.findall(r"source: (\.\S+)", config.read_text()):
+                wanted = configs / source  # where fetch_model.py would put it
+                self.assertEqual(wanted.parent.resolve(), self.prefix / "share/backplane/models")
+                wanted.resolve().parent.mkdir(exist_ok=True)
+                shutil.copy(MODEL, wanted)
+            run(self.program, "serve", "--check", config, env={"MODEL": str(MODEL)})
+
+    def test_runs_a_model_without_the_source_tree(self):
+        answer = run(self.program, "run", MODEL, "--prompt", "What is the capital of Italy?",
+                     "--temperature", "0", "--max-tokens", "16", cwd="/")
+        self.assertIn("Rome", answer)
+
+    def test_builds_and_serves_the_scheduler_of_the_page(self):
+        for c, cxx in compilers.installed():
+            with self.subTest(compiler=cxx):
+                source = self.folder / f"page-{pathlib.Path(cxx).name}"
+                source.mkdir()
+                (source / "shortest_first.cpp").write_text(block_of_page("cpp"))
+                (source / "shortest-first.plugin.yaml").write_text(block_of_page("yaml"))
+                (source / "CMakeLists.txt").write_text(block_of_page("cmake"))
+                build_outside(self.prefix, source, source / "plugins", c, cxx)
+                config = block_of_page("yaml", 1).replace("models/demo.gguf", str(MODEL))
+                config = config.replace("max_chunk: 128", f"max_chunk: {CHUNK}")
+                (source / "demo.yaml").write_text("server: {listen: 127.0.0.1:0}\n" + config)
+                self.assert_serves("shortest-first", source / "plugins", source / "demo.yaml")
+
+    def test_builds_and_serves_a_scheduler_in_plain_c(self):
+        for c, cxx in compilers.installed():
+            with self.subTest(compiler=c):
+                build = self.folder / f"c-{pathlib.Path(c).name}"
+                build_outside(self.prefix, ROOT / "tests/abi/outside", build, c, cxx)
+                config = build / "demo.yaml"
+                config.write_text(
+                    "server: {listen: 127.0.0.1:0}\n"
+                    f"plugins: {{path: [{build}]}}\n"
+                    f"models: [{{id: demo, source: {MODEL}, scheduler: "
+                    f"{{plugin: one-by-one, chunk: {CHUNK}}}}}]\n"
+                )
+                self.assert_serves("one-by-one", build, config)
+
+    def assert_serves(self, plugin_id, folder, config):
+        found = [p for p in self.plugins(BACKPLANE_PLUGIN_PATH=str(folder)) if p["id"] == plugin_id]
+        self.assertEqual([p["usable"] for p in found], [True], found)
+        with Server(self.program, config) as server:
+            body = {"model": "demo", "temperature": 0, "max_tokens": 16,
+                    "messages": [{"role": "user", "content": "What is the capital of Italy?"}]}
+            answer = json.loads(server.ask("/v1/chat/completions", body))
+            self.assertIn("Rome", answer["choices"][0]["message"]["content"])
+            metrics = server.ask("/metrics")
+        n_tokens = answer["usage"]["prompt_tokens"] + answer["usage"]["completion_tokens"] - 1
+        (n_steps,) = re.findall(r"^backplane_step_tokens_count\S* (\S+)$", metrics, re.M)
+        self.assertGreaterEqual(float(n_steps), n_tokens / CHUNK)
+        self.assertGreater(float(n_steps), answer["usage"]["completion_tokens"])
+        self.assertEqual(server.process.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
