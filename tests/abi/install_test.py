@@ -23,6 +23,19 @@ BUILD = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else os.environ["BACKP
 MODEL = ROOT / "tests/data/tiny/tiny-chat.gguf"
 BUILT_IN = {"cpu", "fcfs", "gguf", "reference", "samplers"}
 READY_S = 60
+MIRROR = """
+#include "backplane/reference/backend.hpp"
+constexpr bp_backend_factory kFactory = bp::backend_factory<bp::reference::ReferenceBackend>();
+BP_PLUGIN("mirror", "1.0.0", {BP_BACKEND_ID, &kFactory});
+"""
+MIRROR_MANIFEST = 'schema: 1\nid: mirror\nversion: 1.0.0\nabi: "0.1"\nkinds: [bp.backend/1]\n'
+MIRROR_PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(Mirror CXX)
+find_package(BackplaneSDK 0.1 REQUIRED)
+backplane_add_plugin(mirror SOURCES mirror.cpp LIBRARIES Backplane::reference
+                     MANIFEST mirror.plugin.yaml)
+"""
 CHUNK = 4  # tokens of a step, so that the number of steps tells who scheduled them
 
 
@@ -147,6 +160,22 @@ class Installed(unittest.TestCase):
                     f"{{plugin: one-by-one, chunk: {CHUNK}}}}}]\n"
                 )
                 self.assert_serves("one-by-one", build, config)
+
+    def test_builds_a_backend_on_the_reference(self):
+        c, cxx = compilers.installed()[0]
+        source = self.folder / "mirror"
+        source.mkdir()
+        (source / "mirror.cpp").write_text(MIRROR)
+        (source / "mirror.plugin.yaml").write_text(MIRROR_MANIFEST)
+        (source / "CMakeLists.txt").write_text(MIRROR_PROJECT)
+        build_outside(self.prefix, source, source / "build", c, cxx)
+
+        def logits(backend):
+            environment = {**os.environ, "BACKPLANE_PLUGIN_PATH": str(source / "build")}
+            command = (self.program, "logits", MODEL, "--tokens", "1,2,3", "--backend", backend)
+            return json.loads(run(*command, env=environment))["logits"]
+
+        self.assertEqual(logits("mirror"), logits("reference"))
 
     def assert_serves(self, plugin_id, folder, config):
         found = [p for p in self.plugins(BACKPLANE_PLUGIN_PATH=str(folder)) if p["id"] == plugin_id]
