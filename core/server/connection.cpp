@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
@@ -33,7 +34,11 @@ class ConnectionExchange : public Exchange {
                      uint64_t id)
       : shared_(std::move(shared)), connection_(std::move(connection)), id_(id) {}
   ~ConnectionExchange() override {
-    post([id = id_](Connection& c) { c.abandoned(id); });
+    try {
+      post([id = id_](Connection& c) { c.abandoned(id); });
+    } catch (const std::exception& e) {
+      spdlog::error("a connection could not be told of its request's end: {}", e.what());
+    }
   }
 
   void send(HttpResponse response) override {
@@ -72,6 +77,21 @@ class ConnectionExchange : public Exchange {
   uint64_t id_;
 };
 
+// A handler that runs out of memory, or has a bug, costs its request and nothing else.
+template <class Handler>
+void run_handler(const Handler& handler, HttpRequest request,
+                 const std::shared_ptr<Exchange>& exchange) {
+  try {
+    handler(std::move(request), exchange);
+  } catch (const std::exception& e) {
+    spdlog::error("a request handler failed: {}", e.what());
+    HttpResponse response;
+    response.status = 500;
+    response.body = error_body(500, "the server could not handle the request");
+    exchange->send(std::move(response));
+  }
+}
+
 std::string path_of(beast::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
@@ -97,7 +117,10 @@ Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> sha
   ++shared_->n_open;
 }
 
+// Reached without close_now when a handler of its own ran out of memory.
 Connection::~Connection() {
+  enter(State::kClosed);
+  if (gone_) gone_();
   shared_->open.erase(this);
   --shared_->n_open;
 }

@@ -22,6 +22,7 @@ struct HttpServer::Impl {
   asio::steady_timer accept_pause{shared->io};
   asio::steady_timer grace{shared->io};
   asio::signal_set signals{shared->io};
+  bool accepting = false;  // an accept is pending
 
   void accept();
   void accepted(const boost::system::error_code& error, tcp::socket socket);
@@ -33,6 +34,7 @@ struct HttpServer::Impl {
 };
 
 void HttpServer::Impl::accept() {
+  if (accepting || !acceptor.is_open()) return;
   acceptor.async_accept(
       [this](const auto& error, tcp::socket socket) { accepted(error, std::move(socket)); });
 }
@@ -54,7 +56,7 @@ void HttpServer::Impl::accepted(const boost::system::error_code& error, tcp::soc
 void HttpServer::Impl::pause_accepting() {
   accept_pause.expires_after(std::chrono::milliseconds(100));
   accept_pause.async_wait([this](const auto& error) {
-    if (!error && acceptor.is_open()) accept();
+    if (!error) accept();
   });
 }
 
@@ -140,8 +142,16 @@ uint16_t HttpServer::port() const {
 }
 
 void HttpServer::run() {
-  impl_->accept();
-  impl_->shared->io.run();
+  // A connection that runs out of memory is closed; the others go on, and so does accepting.
+  for (bool ended = false; !ended;) {
+    try {
+      impl_->accept();
+      impl_->shared->io.run();
+      ended = true;
+    } catch (const std::exception& e) {
+      spdlog::error("a connection failed: {}", e.what());
+    }
+  }
   boost::system::error_code ignored;
   impl_->acceptor.close(ignored);
 }

@@ -1,0 +1,137 @@
+// The n-th allocation fails, for every n that a request reaches, on every thread of the server.
+// That request may fail; the next one is answered as if nothing had been.
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "core/server/http_server.hpp"
+#include "fixture.hpp"
+
+namespace {
+
+std::atomic<int64_t> allocations_left{-1};  // -1: none fails
+thread_local bool is_test_thread = false;   // whose own allocations do not count
+
+void* allocate(size_t n_bytes) {
+  if (!is_test_thread && allocations_left.load() >= 0 && allocations_left.fetch_sub(1) == 0) {
+    return nullptr;
+  }
+  return std::malloc(n_bytes == 0 ? 1 : n_bytes);
+}
+
+}  // namespace
+
+void* operator new(size_t n_bytes) {
+  void* memory = allocate(n_bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new[](size_t n_bytes) {
+  return ::operator new(n_bytes);
+}
+void* operator new(size_t n_bytes, const std::nothrow_t&) noexcept {
+  return allocate(n_bytes);
+}
+void* operator new[](size_t n_bytes, const std::nothrow_t&) noexcept {
+  return allocate(n_bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace bp::server::testing {
+namespace {
+
+// One request over a socket; what came back until the server closed or went silent.
+std::string exchange(uint16_t port, const std::string& body, int timeout_ms) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const timeval limit{timeout_ms / 1000, timeout_ms % 1000 * 1000};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  std::string answer;
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    const std::string request =
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+        "Content-Type: application/json\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body;
+    ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+    char bytes[4096];
+    for (ssize_t n; (n = ::recv(fd, bytes, sizeof bytes, 0)) > 0;) {
+      answer.append(bytes, static_cast<size_t>(n));
+    }
+  }
+  ::close(fd);
+  return answer;
+}
+
+class AllocationFaults : public ServerTest {
+ protected:
+  AllocationFaults() {
+    is_test_thread = true;
+    start();
+    auto listening = HttpServer::listen("127.0.0.1", 0, {}, app->router());
+    EXPECT_TRUE(listening.ok());
+    http_ = std::move(listening).value();
+    thread_ = std::thread([this] { http_->run(); });
+  }
+  ~AllocationFaults() override {
+    http_->drain(0);
+    thread_.join();
+    http_.reset();
+  }
+
+  void fail_each(const std::string& body) {
+    const std::string whole = exchange(http_->port(), body, 5000);
+    ASSERT_NE(whole.find("200 OK"), std::string::npos) << whole;
+    int64_t n = 0;
+    for (bool reached = true; reached; n += n < 200 ? 1 : 7) {
+      allocations_left = n;
+      exchange(http_->port(), body, 300);
+      reached = allocations_left.exchange(-1) < 0;
+      const std::string next = exchange(http_->port(), body, 5000);
+      ASSERT_NE(next.find("200 OK"), std::string::npos) << "after allocation " << n;
+      ASSERT_NE(next.find("Welt"), std::string::npos) << "after allocation " << n;
+    }
+    RecordProperty("allocations", static_cast<int>(n));
+    EXPECT_GT(n, 100) << "the request makes hardly any allocation: the test tests nothing";
+    wait_until_idle();
+    EXPECT_EQ(stats().kv_blocks_used.get(), 0u);
+  }
+
+ private:
+  std::unique_ptr<HttpServer> http_;
+  std::thread thread_;
+};
+
+TEST_F(AllocationFaults, CostOneWholeAnswer) {
+  fail_each(R"({"messages": [{"role": "user", "content": "Hello"}]})");
+}
+
+TEST_F(AllocationFaults, CostOneStreamedAnswer) {
+  fail_each(R"({"messages": [{"role": "user", "content": "Hello"}], "stream": true, "n": 2,
+               "logprobs": true, "stop": ["never"]})");
+}
+
+}  // namespace
+}  // namespace bp::server::testing
