@@ -249,8 +249,9 @@ runtime::CompileLimits limits_of(const BenchOptions& options) {
 
 Result<runtime::CompiledModel> compile(runtime::Runtime& runtime, const config::Model& config,
                                        const runtime::CompileLimits& limits) {
+  BP_ASSIGN(model::LoadedModel model, runtime::load_model(runtime, config));
   const ProgressBar progress("preparing");
-  return runtime::compile_model(runtime, config, limits, progress.c());
+  return runtime::compile_model(runtime, config, std::move(model), limits, progress.c());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/cli/commands.hpp"
+#include "core/model/map_guard.hpp"
 
 namespace bp::cli {
 
@@ -19,10 +20,11 @@ constexpr const char* kModelHelp = "a model file, or a folder of a Hugging Face 
 
 using Command = std::function<Status()>;
 
-// Standard output belongs to results: the log goes to standard error.
+// Standard output belongs to results: the log goes to standard error. Only `serve` logs its doings.
 void set_up_log() {
   auto log = spdlog::stderr_color_mt("backplane");
   log->set_pattern("%H:%M:%S.%e %^%l%$ %v");
+  log->set_level(spdlog::level::warn);
   spdlog::set_default_logger(log);
 }
 
@@ -140,6 +142,7 @@ int run_command_line(int argc, char** argv) {
   std::signal(SIGPIPE,
               SIG_IGN);  // a reader that went away is an error of write, not of the process
   set_up_log();
+  model::install_map_guard();  // a model file cut short under us ends in a sentence
   CLI::App app("Backplane: a runtime for large language models", "backplane");
   app.set_version_flag("--version", BACKPLANE_VERSION);
   app.require_subcommand(1);

@@ -99,10 +99,11 @@ Status logits(const LogitsOptions& options) {
   limits.max_step_tokens = kChunk;
   limits.max_sequences = 1;
   limits.max_output_rows = 1;
-  BP_ASSIGN(const runtime::CompiledModel compiled,
-            runtime::compile_model(*runtime, config, limits, nullptr));
-  const uint32_t n_vocab = compiled.parts->model.n_vocab;
+  BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config));
+  const uint32_t n_vocab = model.n_vocab;
   BP_TRY(check_tokens(options.tokens, n_vocab));
+  BP_ASSIGN(const runtime::CompiledModel compiled,
+            runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
   BP_ASSIGN(const runtime::KvPlan plan,
             runtime::plan_kv(compiled.memory, compiled.limits, limits.context, std::nullopt));
   BP_TRY(runtime::allocate_kv(compiled.executable, compiled.memory, plan.n_blocks));

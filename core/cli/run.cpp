@@ -11,7 +11,6 @@
 #include <random>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
 #include "core/cli/commands.hpp"
@@ -126,7 +125,6 @@ Result<config::Model> configure(const RunOptions& options, const plugin::Catalog
 }  // namespace
 
 Status run(const RunOptions& options) {
-  spdlog::set_level(spdlog::level::warn);
   BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
   BP_ASSIGN(const config::Model config, configure(options, runtime->catalog()));
   std::unique_ptr<runtime::ServedModel> model;

@@ -115,6 +115,7 @@ Status serve(const ServeOptions& options) {
     fmt::print("{}: valid, {} model(s)\n", options.config, config.models.size());
     return {};
   }
+  spdlog::set_level(spdlog::level::info);
   BP_ASSIGN(const auto runtime, runtime::Runtime::create(std::move(catalog), team_size(config)));
   return serve_until_signal(config, *runtime);
 }

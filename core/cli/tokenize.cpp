@@ -7,8 +7,7 @@
 
 #include "core/cli/commands.hpp"
 #include "core/cli/standard_input.hpp"
-#include "core/model/model_file.hpp"
-#include "core/runtime/runtime.hpp"
+#include "core/runtime/launch.hpp"
 #include "core/text/tokenizer.hpp"
 
 namespace bp::cli {
@@ -45,8 +44,7 @@ Status decode(const text::Tokenizer& tokenizer, const std::string& input) {
 Status tokenize(const TokenizeOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(1));
   BP_ASSIGN(const auto file, runtime->open_model(options.model, "auto"));
-  BP_ASSIGN(text::Vocabulary vocabulary, text::read_vocabulary(file->metadata()));
-  BP_ASSIGN(const auto tokenizer, text::Tokenizer::create(std::move(vocabulary)));
+  BP_ASSIGN(const auto tokenizer, runtime::make_tokenizer(*file));
   BP_ASSIGN(const std::string input, read_standard_input());
   if (options.decode) return decode(*tokenizer, input);
   const auto ids = tokenizer->encode(

@@ -12,18 +12,6 @@ namespace bp::runtime {
 
 namespace {
 
-Result<model::LoadedModel> load(Runtime& runtime, const config::Model& config) {
-  BP_ASSIGN(const auto formats, runtime.formats(config.format));
-  model::LoadOptions options;
-  options.path = config.source;
-  options.format = config.format;
-  options.formats = formats;
-  options.host = runtime.host();
-  BP_ASSIGN(model::LoadedModel model, model::load_model(options));
-  for (const std::string& warning : model.warnings) spdlog::warn("{}: {}", config.source, warning);
-  return model;
-}
-
 Result<plugin::BackendHandle> make_backend(Runtime& runtime, const config::Model& config) {
   const std::string& id = config.backend.plugin;
   BP_ASSIGN(const auto* entry, runtime.catalog().find(id, BP_BACKEND_ID));
@@ -61,9 +49,21 @@ bp_compile_options make_options(const config::Model& config, const CompileLimits
 
 }  // namespace
 
+Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config) {
+  BP_ASSIGN(const auto formats, runtime.formats(config.format));
+  model::LoadOptions options;
+  options.path = config.source;
+  options.format = config.format;
+  options.formats = formats;
+  options.host = runtime.host();
+  BP_ASSIGN(model::LoadedModel model, model::load_model(options));
+  for (const std::string& warning : model.warnings) spdlog::warn("{}: {}", config.source, warning);
+  return model;
+}
+
 Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
-                                    const CompileLimits& limits, const bp_progress* progress) {
-  BP_ASSIGN(model::LoadedModel model, load(runtime, config));
+                                    model::LoadedModel model, const CompileLimits& limits,
+                                    const bp_progress* progress) {
   BP_ASSIGN(plugin::BackendHandle backend, make_backend(runtime, config));
   BP_ASSIGN(model::Program program, fit(model, backend));
   CompileLimits filled = limits;

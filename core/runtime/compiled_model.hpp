@@ -35,9 +35,13 @@ struct CompiledModel {
   CompileLimits limits;  // with the context filled in
 };
 
+// The model of a configuration entry, checked and lowered; cheap, since weights are only mapped.
+Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config);
+
 // KV memory is not yet allocated. progress may be null.
 Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
-                                    const CompileLimits& limits, const bp_progress* progress);
+                                    model::LoadedModel model, const CompileLimits& limits,
+                                    const bp_progress* progress);
 
 // Blocks of every KV group, the null block included.
 struct KvPlan {

@@ -134,10 +134,12 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   limits.max_step_tokens = config.scheduler.max_step_tokens;
   limits.max_sequences = config.scheduler.max_sequences;
   limits.max_output_rows = std::max(limits.max_sequences, limits.max_output_rows);
-  BP_ASSIGN(CompiledModel compiled, compile_model(runtime, config, limits, progress));
-  const model::LoadedModel& model = compiled.parts->model;
-  BP_ASSIGN(const auto tokenizer, make_tokenizer(*model.file));
+  BP_ASSIGN(model::LoadedModel loaded, load_model(runtime, config));
+  BP_ASSIGN(const auto tokenizer, make_tokenizer(*loaded.file));
   BP_ASSIGN(const auto chat_template, make_chat_template(tokenizer->vocabulary()));
+  BP_ASSIGN(CompiledModel compiled,
+            compile_model(runtime, config, std::move(loaded), limits, progress));
+  const model::LoadedModel& model = compiled.parts->model;
   BP_ASSIGN(const KvPlan plan,
             plan_kv(compiled.memory, compiled.limits, config.context, config.backend.kv_bytes));
   BP_TRY(allocate_kv(compiled.executable, compiled.memory, plan.n_blocks));
