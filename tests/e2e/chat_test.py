@@ -54,7 +54,6 @@ class Chat(ServerTest):
                 self.assertEqual({c["object"] for c in chunks}, {"chat.completion.chunk"})
                 self.assertEqual(len({c["id"] for c in chunks}), 1)
                 self.assertNotIn("usage", chunks[-1])
-                stream.close()
 
     def test_usage_at_the_end_of_a_stream(self):
         case = CHATS["capital"]

@@ -71,7 +71,7 @@ class MalformedConfigurations(CommandTest):
     def check(self, text, *parts):
         path = self.write("serve.yaml", text)
         for command in [["serve", path], ["serve", path, "--check"]]:
-            with self.subTest(text=text, command=command):
+            with self.subTest(text=text[:80], command=command[2:]):
                 self.assert_one_clear_line(backplane(*command), "serve.yaml", *parts)
 
     def test_each_mistake_has_its_place(self):

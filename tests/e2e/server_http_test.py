@@ -98,7 +98,7 @@ class RawTest(ServerTest):
         self.check(post(CHAT, b"{}", b"Content-Length: 2", b"A: b", b" folded"), 400)
         self.check(post(CHAT, b"{}", b"Content-Length : 2"), 400)
         self.check(post(CHAT, b"{}", b"A\0: b"), 400)
-        self.check(b"POST " + CHAT.encode() + b" HTTP/1.1\nHost: x\n\n", 400)
+        self.check(b"GET /health HTTP/1.1\nHost: x\nA: b\r\n\r\n", 400)
 
     def test_garbage(self):
         for request in [b"\0" * 64 + b"\r\n\r\n", b"\x16\x03\x01\x02\r\n\r\n", b"HELLO\r\n\r\n"]:

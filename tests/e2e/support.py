@@ -157,8 +157,9 @@ class EventStream:
             yield text[len("data: ") : -1]
 
     def chunks(self):
-        """The JSON of all events; the last event must be [DONE]."""
-        events = list(self)
+        """The JSON of all events, to the end; the last one must be [DONE]."""
+        with contextlib.closing(self):
+            events = list(self)
         if not events or events[-1] != "[DONE]":
             raise AssertionError(f"the stream ends without [DONE]: {events[-1:]}")
         return [json.loads(event) for event in events[:-1]]
