@@ -21,6 +21,22 @@ inline void for_lanes(size_t n, F&& f) {
   }
 }
 
+float sum_of_squared_differences(const float* x, float mean, size_t n) {
+  F32x16 total = zero();
+  const F32x16 means = broadcast(mean);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const F32x16 d = sub(load(x + i), means);
+    total = fma(d, d, total);
+  }
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    const F32x16 d = where_between(0, rest, sub(load_first(x + i, n - i), means), zero());
+    total = fma(d, d, total);
+  }
+  return reduce_add(total);
+}
+
 // Below this magnitude a block of activations counts as zeros: 127 over it would overflow.
 constexpr float kTiny = 0x1p-100f;
 
@@ -37,48 +53,61 @@ inline BlockScale block_scale(F32x16 low, F32x16 high) {
   return {largest / 127.0f, 127.0f / largest};
 }
 
-void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t) {
-  for (uint32_t column = 0; column < n_columns; column += kPanelColumns) {
-    const F32x16 low = load(x + column);
-    const F32x16 high = load(x + column + 16);
-    const BlockScale block = block_scale(low, high);
-    const I32x16 q_low = to_int(mul(low, broadcast(block.inverse)));
-    const I32x16 q_high = to_int(mul(high, broadcast(block.inverse)));
-    int32_t words[8];
-    store_i8(reinterpret_cast<int8_t*>(words), q_low);
-    store_i8(reinterpret_cast<int8_t*>(words + 4), q_high);
-    for (uint32_t k = 0; k < 8; ++k) panel[k * n + t] = words[k];
-    // Unsigned: what stands for a NaN may overflow.
-    const auto half = static_cast<uint32_t>(reduce_add(q_low));
-    const uint32_t sum = half + static_cast<uint32_t>(reduce_add(q_high));
-    auto* floats = reinterpret_cast<float*>(panel);
-    floats[8 * n + t] = block.scale;
-    floats[9 * n + t] = block.scale * static_cast<float>(static_cast<int32_t>(sum));
-    panel[10 * n + t] = static_cast<int32_t>(sum * static_cast<uint32_t>(-8));
-    panel[11 * n + t] = static_cast<int32_t>(half * static_cast<uint32_t>(-8));
-    panel += kPanelWords * n;
+// Row t's share of a record; returns the block's largest magnitude. What rounding leaves replaces
+// low and high.
+inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t n, uint32_t t) {
+  const BlockScale block = block_scale(low, high);
+  const I32x16 q_low = to_int(mul(low, broadcast(block.inverse)));
+  const I32x16 q_high = to_int(mul(high, broadcast(block.inverse)));
+  int32_t words[8];
+  store_i8(reinterpret_cast<int8_t*>(words), q_low);
+  store_i8(reinterpret_cast<int8_t*>(words + 4), q_high);
+  for (uint32_t k = 0; k < 8; ++k) record[k * n + t] = words[k];
+  // Unsigned: what stands for a NaN may overflow.
+  const auto half = static_cast<uint32_t>(reduce_add(q_low));
+  const uint32_t sum = half + static_cast<uint32_t>(reduce_add(q_high));
+  auto* floats = reinterpret_cast<float*>(record);
+  floats[8 * n + t] = block.scale;
+  floats[9 * n + t] = block.scale * static_cast<float>(static_cast<int32_t>(sum));
+  record[10 * n + t] = static_cast<int32_t>(sum * static_cast<uint32_t>(-8));
+  record[11 * n + t] = static_cast<int32_t>(half * static_cast<uint32_t>(-8));
+  low = fma(to_float(q_low), broadcast(-block.scale), low);
+  high = fma(to_float(q_high), broadcast(-block.scale), high);
+  return block.scale * 127.0f;
+}
+
+void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t,
+                  uint32_t max_seconds) {
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  int32_t* second_of = panel + 1;
+  int32_t* records = second_of + n_blocks;
+  int32_t* seconds = records + size_t{n_blocks} * kPanelWords * n;
+  if (t == 0) {
+    panel[0] = 0;
+    for (uint32_t b = 0; b < n_blocks; ++b) second_of[b] = -1;
+  }
+  const float mean_square =
+      sum_of_squared_differences(x, 0, n_columns) / static_cast<float>(n_columns);
+  const float outlier = static_cast<float>(kOutlierRatio) * __builtin_sqrtf(mean_square);
+  for (uint32_t b = 0; b < n_blocks; ++b) {
+    F32x16 low = load(x + b * kPanelColumns);
+    F32x16 high = load(x + b * kPanelColumns + 16);
+    const float largest = quantize_block(low, high, records, n, t);
+    records += kPanelWords * n;
+    if (!(largest > outlier)) continue;
+    if (second_of[b] < 0) {
+      if (panel[0] == static_cast<int32_t>(max_seconds)) continue;
+      second_of[b] = panel[0]++;
+      __builtin_memset(seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, 0,
+                       sizeof(int32_t) * kPanelWords * n);
+    }
+    quantize_block(low, high, seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, n, t);
   }
 }
 
 float sum(const float* x, size_t n) {
   F32x16 total = zero();
   for_lanes(n, [&](size_t i, auto get, auto) { total = add(total, get(x + i)); });
-  return reduce_add(total);
-}
-
-float sum_of_squared_differences(const float* x, float mean, size_t n) {
-  F32x16 total = zero();
-  const F32x16 means = broadcast(mean);
-  size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const F32x16 d = sub(load(x + i), means);
-    total = fma(d, d, total);
-  }
-  if (i < n) {
-    const int rest = static_cast<int>(n - i);
-    const F32x16 d = where_between(0, rest, sub(load_first(x + i, n - i), means), zero());
-    total = fma(d, d, total);
-  }
   return reduce_add(total);
 }
 

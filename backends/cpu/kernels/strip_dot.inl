@@ -200,17 +200,40 @@ inline void dot_block(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x1
   }
 }
 
+// Few rows wait for memory: what is this far ahead is asked for. Measured on Sapphire Rapids: 12 %
+// on one row; the hardware's own prefetch stops at each page.
+constexpr uint32_t kPrefetchBytes = 1536;
+constexpr uint32_t kPrefetchRows = 4;
+
+template <class W, uint32_t N>
+inline void prefetch_block(const uint8_t* body) {
+  constexpr uint32_t bytes = W::kRecordBytes / W::kBlocks;
+  if constexpr (N <= kPrefetchRows) {
+    BP_UNROLL for (uint32_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(body + kPrefetchBytes + i);
+  }
+}
+
 template <class W, uint32_t N>
 void strip_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* out,
                size_t out_stride) {
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  const int32_t* second_of = panel + 1;
+  const int32_t* record = second_of + n_blocks;
+  const int32_t* seconds = record + size_t{n_blocks} * kPanelWords * N;
   F32x16 y[N];
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = zero();
-  for (uint32_t column = 0; column < n_columns; column += W::kShape.record_columns) {
-    for (uint32_t b = 0; b < W::kBlocks && column + b * kPanelColumns < n_columns; ++b) {
-      dot_block<W>(strip, b, PanelRecord<N>{panel}, y);
-      panel += kPanelWords * N;
+  for (uint32_t block = 0; block < n_blocks; strip += W::kRecordBytes) {
+    for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
+      prefetch_block<W, N>(W::body(strip, b));
+      const int32_t second = second_of[block];
+      for (const int32_t* x = record; x != nullptr;) {
+        dot_block<W>(strip, b, PanelRecord<N>{x}, y);
+        x = second >= 0 && x == record ? seconds + static_cast<size_t>(second) * kPanelWords * N
+                                       : nullptr;
+      }
+      record += kPanelWords * N;
     }
-    strip += W::kRecordBytes;
   }
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) store(out + t * out_stride, y[t]);
 }

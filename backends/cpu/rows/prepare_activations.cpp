@@ -16,11 +16,21 @@ size_t float_stride(uint32_t width) {
 
 }  // namespace
 
-size_t ActivationMaker::bytes(uint32_t n_rows) const {
+size_t ActivationMaker::panel_bytes(uint32_t n_rows, const Kernels& kernels) const {
+  if (!panels_) return 0;
+  return round_up_64(panels_words(n_rows, kernels.max_panel_rows, source_.width) * sizeof(int32_t));
+}
+
+size_t ActivationMaker::bytes(uint32_t n_rows, const Kernels& kernels) const {
   const size_t floats = copies_floats() ? n_rows * float_stride(source_.width) * sizeof(float) : 0;
-  const size_t panels =
-      panels_ ? round_up_64(n_rows * panel_row_words(source_.width) * sizeof(int32_t)) : 0;
-  return floats + panels;
+  return floats + panel_bytes(n_rows, kernels);
+}
+
+// Up to kPrivateRows rows: fewer may take more, since they fall into narrower panels.
+size_t ActivationMaker::scratch_bytes(const Kernels& kernels) const {
+  size_t most = 0;
+  for (uint32_t n = 1; n <= kPrivateRows; ++n) most = std::max(most, bytes(n, kernels));
+  return most;
 }
 
 Activations ActivationMaker::make(const StepContext& step, const Worker& worker,
@@ -32,7 +42,7 @@ Activations ActivationMaker::make(const StepContext& step, const Worker& worker,
   out.n_rows = n_rows;
   if (panels_) {
     out.panels = reinterpret_cast<const int32_t*>(memory);
-    memory += round_up_64(n_rows * panel_row_words(source_.width) * sizeof(int32_t));
+    memory += panel_bytes(n_rows, *step.kernels);
   }
   if (copies_floats()) {
     out.floats = reinterpret_cast<const float*>(memory);
@@ -59,11 +69,11 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
   const Kernels& kernels = *step.kernels;
   auto* floats = const_cast<float*>(out.floats);
   auto* words = const_cast<int32_t*>(out.panels);
-  for_each_panel(begin, end, kernels.max_panel_rows, [&](uint32_t first, uint32_t n) {
-    for (uint32_t t = 0; t < n; ++t) {
-      const float* row = source_.row(step, first + t);
+  for_each_panel(begin, end, kernels.max_panel_rows, source_.width, [&](const PanelPlace& panel) {
+    for (uint32_t t = 0; t < panel.n; ++t) {
+      const float* row = source_.row(step, panel.first + t);
       if (copies_floats()) {
-        float* own = floats + (first + t) * out.float_stride;
+        float* own = floats + (panel.first + t) * out.float_stride;
         if (source_.norm) {
           normalize_row(kernels, *source_.norm, row, source_.width, own);
         } else {
@@ -72,8 +82,8 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
         row = own;
       }
       if (panels_) {
-        kernels.quantize_row(row, source_.width, words + first * panel_row_words(source_.width), n,
-                             t);
+        kernels.quantize_row(row, source_.width, words + panel.word, panel.n, t,
+                             max_seconds(panel.n, source_.width));
       }
     }
   });

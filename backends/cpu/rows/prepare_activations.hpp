@@ -12,9 +12,9 @@ class ActivationMaker {
   ActivationMaker(const RowSource& source, bool floats, bool panels)
       : source_(source), floats_(floats), panels_(panels) {}
 
-  [[nodiscard]] size_t scratch_bytes() const { return bytes(kPrivateRows); }
+  [[nodiscard]] size_t scratch_bytes(const Kernels& kernels) const;
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const {
-    return bytes(limits.max_rows(source_.count.rows));
+    return bytes(limits.max_rows(source_.count.rows), *limits.kernels);
   }
 
   // The activations, complete for this worker. scratch has scratch_bytes, and so has step.shared
@@ -26,7 +26,8 @@ class ActivationMaker {
   static constexpr uint32_t kPrivateRows = 4;
 
   [[nodiscard]] bool copies_floats() const { return (floats_ || panels_) && !source_.is_plain(); }
-  [[nodiscard]] size_t bytes(uint32_t n_rows) const;
+  [[nodiscard]] size_t panel_bytes(uint32_t n_rows, const Kernels& kernels) const;
+  [[nodiscard]] size_t bytes(uint32_t n_rows, const Kernels& kernels) const;
   void fill(const StepContext& step, uint32_t begin, uint32_t end, const Activations& out) const;
 
   RowSource source_;

@@ -56,7 +56,7 @@ MatmulStage::MatmulStage(MatmulSpec spec)
 }
 
 uint32_t MatmulStage::chunk_rows(const Kernels& kernels) const {
-  const size_t row_bytes = panel_row_words(spec_.input.width) * sizeof(int32_t) + 1;
+  const size_t row_bytes = panel_words(1, spec_.input.width) * sizeof(int32_t);
   const auto fitting = static_cast<uint32_t>(std::min<size_t>(kChunkBytes / row_bytes, ~0u));
   const uint32_t rows = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
   return rows / kernels.max_panel_rows * kernels.max_panel_rows;
@@ -66,8 +66,9 @@ size_t MatmulStage::scratch_bytes(const StageLimits& limits) const {
   size_t weight = 0;
   for (const Projection& p : spec_.projections)
     weight = std::max(weight, p.weight->scratch_bytes());
-  const size_t rows = chunk_rows(*limits.kernels);
-  return round_up_64(activations_.scratch_bytes()) +
+  const Kernels& kernels = *limits.kernels;
+  const size_t rows = chunk_rows(kernels);
+  return round_up_64(activations_.scratch_bytes(kernels)) +
          rows * (kPieceColumns + kStripRows) * sizeof(float) + weight;
 }
 
@@ -77,9 +78,11 @@ size_t MatmulStage::shared_bytes(const StageLimits& limits) const {
 
 void MatmulStage::run(const StepContext& step, const Worker& worker) const {
   const Activations x = activations_.make(step, worker, worker.scratch);
-  const uint32_t chunk = chunk_rows(*step.kernels);
+  const Kernels& kernels = *step.kernels;
+  const uint32_t chunk = chunk_rows(kernels);
   Scratch scratch{};
-  scratch.up = reinterpret_cast<float*>(worker.scratch + round_up_64(activations_.scratch_bytes()));
+  scratch.up =
+      reinterpret_cast<float*>(worker.scratch + round_up_64(activations_.scratch_bytes(kernels)));
   scratch.partial = scratch.up + size_t{chunk} * kPieceColumns;
   scratch.weight = reinterpret_cast<uint8_t*>(scratch.partial + size_t{chunk} * kStripRows);
   uint32_t n_strips = 0;

@@ -113,11 +113,11 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
       pack_strip(layout_, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns, scratch);
     }
     const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
-    const size_t row_words = panel_row_words(rows_.n_columns);
-    for_each_panel(first, first + n, kernels.max_panel_rows, [&](uint32_t begin, uint32_t width) {
-      dots[width](packed, rows_.n_columns, x.panels + begin * row_words,
-                  y + (begin - first) * y_stride, y_stride);
-    });
+    const auto dot = [&](const PanelPlace& panel) {
+      dots[panel.n](packed, rows_.n_columns, x.panels + panel.word,
+                    y + (panel.first - first) * y_stride, y_stride);
+    };
+    for_each_panel(first, first + n, kernels.max_panel_rows, rows_.n_columns, dot);
     return;
   }
   const float* floats = x.floats + first * x.float_stride;
