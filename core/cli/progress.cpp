@@ -11,7 +11,8 @@ namespace bp::cli {
 
 namespace {
 constexpr int kBarWidth = 40;
-constexpr int kPlainStep = 25;  // percent between plain lines
+constexpr int kPlainStep = 25;                         // percent between plain lines
+constexpr auto kPlainPause = std::chrono::seconds(2);  // before and between them
 }  // namespace
 
 ProgressBar::ProgressBar(std::string title, const std::atomic<bool>* stop)
@@ -41,7 +42,9 @@ void ProgressBar::show(int percent) {
     std::fprintf(stderr, "\r%s [%.*s%*s] %3d %%", title_.c_str(), full,
                  "########################################", kBarWidth - full, "", percent);
   } else {
-    if (shown_ >= 0 && percent / kPlainStep == shown_ / kPlainStep) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (percent / kPlainStep == shown_ / kPlainStep || now - last_ < kPlainPause) return;
+    last_ = now;
     std::fprintf(stderr, "%s: %d %%\n", title_.c_str(), percent);
   }
   shown_ = percent;

@@ -1,7 +1,9 @@
 #pragma once
-// Progress of long work on standard error: a bar on a terminal, a few plain lines elsewhere.
+// Progress of long work on standard error: a bar on a terminal, a few plain lines
+// elsewhere if it takes some seconds.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -26,7 +28,8 @@ class ProgressBar {
   std::string title_;
   const std::atomic<bool>* stop_;
   bool on_terminal_;
-  int shown_ = -1;  // percent
+  int shown_ = -1;                                                                 // percent
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();  // plain line
   bp_progress progress_;
 };
 

@@ -111,13 +111,15 @@ class ApiKeys(ServerTest):
 class FullQueue(ServerTest):
     @classmethod
     def make_server(cls):
-        return Server(
-            tiny_model(scheduler={"plugin": "fcfs", "max_sequences": 1}), server={"max_queue": 2}
+        # The interpreter is slow enough for a queue to be seen.
+        model = tiny_model(
+            backend={"plugin": "reference"}, scheduler={"plugin": "fcfs", "max_sequences": 1}
         )
+        return Server(model, server={"max_queue": 2})
 
     def test_too_many_are_told_to_come_back(self):
         endless = {"prompt": "a", "max_tokens": 900, "ignore_eos": True}
-        streams = [self.server.stream("/v1/completions", endless) for _ in range(3)]
+        waiting = [self.server.send("/v1/completions", endless) for _ in range(3)]
         try:
             self.server.wait_until(
                 lambda: self.server.metric("backplane_requests_waiting") == 2, 10, "does not queue"
@@ -125,14 +127,14 @@ class FullQueue(ServerTest):
             response = self.server.post("/v1/completions", endless)
             self.assert_refused(response, 429)
             self.assertGreaterEqual(int(response.headers["Retry-After"]), 1)
-            streams[2].close()  # a waiting one goes: there is room again
+            waiting[2].close()  # a waiting one goes: there is room again
             self.server.wait_until(
                 lambda: self.server.metric("backplane_requests_waiting") == 1, 2, "keeps it"
             )
             self.assertEqual(self.server.metric("backplane_requests_running"), 1)
         finally:
-            for stream in streams:
-                stream.close()
+            for connection in waiting:
+                connection.close()
         self.server.wait_idle()
         self.assertEqual(self.server.chat(CAPITAL)["choices"][0]["message"]["content"], ROME)
 

@@ -20,10 +20,7 @@ ENDLESS = {"messages": CHATS["endless"]["messages"], "max_tokens": 900, "ignore_
 
 class Cancellation(ServerTest):
     def abandoned(self, body, path="/v1/chat/completions"):
-        connection = self.server.connect()
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", path, json.dumps(body), headers)
-        return connection
+        return self.server.send(path, body)
 
     def wait_running(self, n=1):
         self.server.wait_until(

@@ -6,7 +6,6 @@ Meant for a build under AddressSanitizer (.ci/soak.sh); a short run is one of th
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import sys
@@ -97,9 +96,7 @@ class Client(threading.Thread):
     def abandon(self):
         body = {"prompt": self.prompt(), "ignore_eos": True} | self.fields()
         body |= {"max_tokens": 300, "stream": self.random.random() < 0.5}
-        with contextlib.closing(self.server.connect()) as connection:
-            headers = {"Content-Type": "application/json"}
-            connection.request("POST", "/v1/completions", json.dumps(body), headers)
+        with contextlib.closing(self.server.send("/v1/completions", body)):
             time.sleep(self.random.random() * 0.2)
 
     def wrong(self):

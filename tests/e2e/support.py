@@ -240,10 +240,15 @@ class Server:
         headers = {"Content-Type": "application/json"} | headers
         return self.request("POST", path, json.dumps(body), headers)
 
-    def stream(self, path, body):
+    def send(self, path, body):
+        """A connection on which the request is sent and its answer not yet read."""
         connection = self.connect()
         headers = {"Content-Type": "application/json"}
-        connection.request("POST", path, json.dumps(body | {"stream": True}), headers)
+        connection.request("POST", path, json.dumps(body), headers)
+        return connection
+
+    def stream(self, path, body):
+        connection = self.send(path, body | {"stream": True})
         return EventStream(connection, connection.getresponse())
 
     def chat(self, content, **fields):
