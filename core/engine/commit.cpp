@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/engine/clock.hpp"
-
 namespace bp::engine {
 
 namespace {
@@ -18,9 +16,8 @@ bool contains(std::span<const int32_t> tokens, int32_t token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
-void note_token(Sequence& s, Stats& stats) {
+void note_token(Sequence& s, uint64_t now, Stats& stats) {
   const auto seconds = [](uint64_t us) { return static_cast<double>(us) * 1e-6; };
-  const uint64_t now = now_us();
   stats.generation_tokens_total.add();
   if (s.first_token_us == 0) {
     s.first_token_us = now;
@@ -53,7 +50,7 @@ std::optional<Finish> end_after(Sequence& s, int32_t token, std::string& text,
 void append(Sequence& s, Draw& draw, const CommitContext& c) {
   if (!draw.error.ok()) return fail(s, draw.error, c);
   s.tokens.push_back(draw.token);
-  note_token(s, c.finish.stats);
+  note_token(s, c.now_us, c.finish.stats);
   Delta delta;
   delta.tokens.push_back(draw.token);
   if (draw.logprobs) delta.logprobs.push_back(*std::move(draw.logprobs));

@@ -14,6 +14,7 @@ struct CommitContext {
   FinishContext finish;
   std::span<const int32_t> end_of_generation;
   uint32_t context;  // tokens of the longest sequence
+  uint64_t now_us;   // when the step's tokens were known
 };
 
 // Appends tokens, ends answers, registers full blocks in the prefix cache and brings the forks of

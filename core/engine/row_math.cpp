@@ -70,15 +70,12 @@ int32_t argmax(std::span<const float> row) {
 int32_t draw_dense(std::span<float> row, double u) {
   const float max = max_of(row);
   if (max == kMinusInfinity) return -1;
-  for (float& x : row) x = exp_nonpositive(x - max);
+  exp_row(row, max, row.data());
   constexpr size_t kBlock = 1024;
   std::vector<double> sums;
   double total = 0;
   for (size_t begin = 0; begin < row.size(); begin += kBlock) {
-    double sum = 0;
-    for (const float p : row.subspan(begin, std::min(kBlock, row.size() - begin))) {
-      sum += static_cast<double>(p);
-    }
+    const double sum = sum_of(row.subspan(begin, std::min(kBlock, row.size() - begin)));
     sums.push_back(sum);
     total += sum;
   }

@@ -100,7 +100,8 @@ StepResult run_step(StepState& s) {
   if (executed.ok()) outcomes = sample(plan, s.batch, s.parts.end_of_generation, s.sample_room);
 
   // 6. Tokens are appended, answers end, full blocks become findable.
-  commit(plan, executed, outcomes, s.sequences, {finishing, s.parts.end_of_generation, s.context});
+  commit(plan, executed, outcomes, s.sequences,
+         {finishing, s.parts.end_of_generation, s.context, now_us()});
   note_step(s, plan, now_us() - limits.now_us);
   set_gauges(s);
 

@@ -67,25 +67,4 @@ void keep_best(bp_sample_row& row, uint32_t k) {
   row.order = BP_ORDER_DESCENDING;
 }
 
-void keep_mass(bp_sample_row& row, float max, double mass) {
-  const uint32_t n = row.n_candidates;
-  uint32_t n_sorted = row.order == BP_ORDER_DESCENDING ? n : 0;
-  uint32_t kept = 0;
-  double sum = 0;
-  for (uint32_t part = 64; kept < n && (kept == 0 || sum < mass); part *= 4) {
-    if (kept == n_sorted) {
-      const uint32_t end = n_sorted + std::min(part, n - n_sorted);
-      bp_candidate* const c = row.candidates;
-      if (end < n) std::nth_element(c + n_sorted, c + end, c + n, better);
-      std::sort(c + n_sorted, c + end, better);
-      n_sorted = end;
-    }
-    while (kept < n_sorted && (kept == 0 || sum < mass)) {
-      sum += static_cast<double>(exp_nonpositive(row.candidates[kept++].logit - max));
-    }
-  }
-  row.n_candidates = kept;
-  row.order = BP_ORDER_DESCENDING;
-}
-
 }  // namespace bp::samplers

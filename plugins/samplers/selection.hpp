@@ -1,6 +1,8 @@
 #pragma once
 // Choosing candidates without sorting more of them than needed.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -26,8 +28,28 @@ namespace bp::samplers {
 void gather(bp_sample_row& row, float threshold);
 // The row, dense or sparse, keeps its k best candidates, best first. k >= 1.
 void keep_best(bp_sample_row& row, uint32_t k);
-// The sparse row keeps the fewest best candidates whose weights e^(logit - max) reach `mass`, and
-// at least one; best first.
-void keep_mass(bp_sample_row& row, float max, double mass);
+// Moves the fewest items, in the order `before`, whose weights reach `mass` to the front, in any
+// order, and answers their number, at least one. Halves what is in question until little is left.
+template <class Item, class Before, class Weight>
+size_t select_mass(std::span<Item> items, double mass, Before before, Weight weight) {
+  size_t begin = 0, end = items.size();  // those before begin are in, those from end on are out
+  const auto at = [&](size_t i) { return items.begin() + static_cast<ptrdiff_t>(i); };
+  while (end - begin > 32) {
+    const size_t middle = begin + (end - begin) / 2;
+    std::nth_element(at(begin), at(middle), at(end), before);
+    double half = 0;
+    for (size_t i = begin; i < middle; ++i) half += weight(items[i]);
+    if (half >= mass) {
+      end = middle;
+    } else {
+      mass -= half;
+      begin = middle;
+    }
+  }
+  std::sort(at(begin), at(end), before);
+  size_t n = begin;
+  for (; n < end && (n == 0 || mass > 0); ++n) mass -= weight(items[n]);
+  return n;
+}
 
 }  // namespace bp::samplers

@@ -35,11 +35,24 @@ class TopP final : public Stage {
       const double least = std::log((1 - p_) * total / row.n_vocab);
       gather(row, max + static_cast<float>(std::min(least, 0.0)));
     }
-    keep_mass(row, max, p_ * total);
+    keep(row, max, p_ * total);
     return {};
   }
 
  private:
+  static void keep(bp_sample_row& row, float max, double mass) {
+    const auto weight = [max](const bp_candidate& c) {
+      return static_cast<double>(exp_nonpositive(c.logit - max));
+    };
+    uint32_t n = 0;
+    if (row.order == BP_ORDER_DESCENDING) {
+      for (; n < row.n_candidates && (n == 0 || mass > 0); ++n) mass -= weight(row.candidates[n]);
+    } else {
+      n = static_cast<uint32_t>(select_mass(candidates(row), mass, better, weight));
+    }
+    row.n_candidates = n;
+  }
+
   double p_;
 };
 

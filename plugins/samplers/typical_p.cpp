@@ -1,5 +1,6 @@
-#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "backplane/softmax.hpp"
@@ -56,18 +57,10 @@ class TypicalP final : public Stage {
   }
 
   void keep(bp_sample_row& row, double mass) {
-    size_t kept = 0, n_sorted = 0;
-    double sum = 0;
-    for (size_t part = 64; kept < scored_.size() && (kept == 0 || sum < mass); part *= 4) {
-      const size_t end = std::min(n_sorted + part, scored_.size());
-      const auto begin = scored_.begin() + static_cast<ptrdiff_t>(n_sorted);
-      std::partial_sort(begin, scored_.begin() + static_cast<ptrdiff_t>(end), scored_.end());
-      for (n_sorted = end; kept < n_sorted && (kept == 0 || sum < mass); ++kept) {
-        sum += scored_[kept].weight;
-        row.candidates[kept] = scored_[kept].candidate;
-      }
-    }
-    row.n_candidates = static_cast<uint32_t>(kept);
+    const size_t n = select_mass(std::span(scored_), mass, std::less<Scored>(),
+                                 [](const Scored& s) { return s.weight; });
+    for (size_t i = 0; i < n; ++i) row.candidates[i] = scored_[i].candidate;
+    row.n_candidates = static_cast<uint32_t>(n);
     row.order = BP_ORDER_NONE;
   }
 

@@ -69,7 +69,7 @@ TEST_F(FaultTest, CancelReachesTheStepInFlight) {
 
 TEST_F(FaultTest, ACancelTouchesNoOther) {
   start();
-  model.delay_us = 1000;
+  model.delay_us = 5000;
   auto kept = submit(make_request(make_prompt(1, 10), 30));
   RequestId id = 0;
   auto cancelled = submit(make_request(make_prompt(2, 10), 30), &id);
@@ -154,7 +154,7 @@ TEST_F(FaultTest, AFullQueueRefuses) {
   options.limits.max_sequences = 1;
   options.limits.max_queue = 3;
   start(options);
-  model.delay_us = 1000;
+  model.delay_us = 10000;
   auto running = submit(make_request(make_prompt(1, 4), 200));
   running->wait_for_tokens(1);
   std::vector<RequestId> ids(3);
@@ -181,7 +181,7 @@ TEST_F(FaultTest, DrainingFinishesWhatRuns) {
 
 TEST_F(FaultTest, DestructionCancelsWhatRuns) {
   start();
-  model.delay_us = 1000;
+  model.delay_us = 10000;
   auto running = submit(make_request(make_prompt(1, 4), 200));
   Request forked = make_request(make_prompt(2, 200), 20);
   forked.n = 3;

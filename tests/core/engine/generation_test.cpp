@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <mutex>
+#include <thread>
+
 #include "fixture.hpp"
 
 namespace bp::engine::testing {
@@ -187,7 +191,10 @@ TEST_F(GenerationTest, HigherPriorityRunsFirst) {
   options.limits.max_sequences = 1;
   options.limits.max_output_rows = 16;
   start(options);
-  model.delay_us = 2000;
+  std::atomic<bool> held{true};
+  model.before_step = [&] {
+    while (held) std::this_thread::yield();
+  };
   auto running = submit(make_request(make_prompt(1, 4), 10));
   std::mutex mutex;
   std::vector<int> order;
@@ -203,6 +210,7 @@ TEST_F(GenerationTest, HigherPriorityRunsFirst) {
     ASSERT_TRUE(try_submit(request, sink).ok());
     sinks.push_back(sink);
   }
+  held = false;
   running->wait();
   for (const auto& sink : sinks) sink->wait();
   EXPECT_THAT(order, ElementsAre(9, 5, 0));
