@@ -87,6 +87,8 @@ bool cut_after_final_message(RenderedChat& rendered, std::string_view content) {
 
 ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext& c) {
   ChatPromptFields chat;
+  // A null that becomes an object by assignment is left broken where memory runs out.
+  chat.variables = Json::object();
   read_template(fields, c, chat);
   chat.variables["messages"] = read_messages(fields);
   add_system_message(c.model.chat_system, chat.variables["messages"]);

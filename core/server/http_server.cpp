@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 
@@ -22,7 +23,6 @@ struct HttpServer::Impl {
   asio::steady_timer accept_pause{shared->io};
   asio::steady_timer grace{shared->io};
   asio::signal_set signals{shared->io};
-  bool accepting = false;  // an accept is pending
 
   void accept();
   void accepted(const boost::system::error_code& error, tcp::socket socket);
@@ -34,7 +34,6 @@ struct HttpServer::Impl {
 };
 
 void HttpServer::Impl::accept() {
-  if (accepting || !acceptor.is_open()) return;
   acceptor.async_accept(
       [this](const auto& error, tcp::socket socket) { accepted(error, std::move(socket)); });
 }
@@ -142,9 +141,12 @@ uint16_t HttpServer::port() const {
 }
 
 void HttpServer::run() {
+  const auto work = asio::make_work_guard(impl_->shared->io);
+  boost::system::error_code ignored;
   // A connection that runs out of memory is closed; the others go on, and so does accepting.
   for (bool ended = false; !ended;) {
     try {
+      impl_->acceptor.cancel(ignored);  // what may still be pending, if the accept itself failed
       impl_->accept();
       impl_->shared->io.run();
       ended = true;
@@ -152,7 +154,6 @@ void HttpServer::run() {
       spdlog::error("a connection failed: {}", e.what());
     }
   }
-  boost::system::error_code ignored;
   impl_->acceptor.close(ignored);
 }
 
