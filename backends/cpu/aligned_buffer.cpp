@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 }  // namespace
 
-Result<AlignedBuffer> AlignedBuffer::allocate(size_t n_bytes, const char* what) {
+Result<AlignedBuffer> AlignedBuffer::allocate(size_t n_bytes, const char* what, Pages pages) {
   AlignedBuffer buffer;
   if (n_bytes == 0) return buffer;
   void* data = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -19,8 +19,10 @@ Result<AlignedBuffer> AlignedBuffer::allocate(size_t n_bytes, const char* what) 
   }
   buffer.data_ = static_cast<uint8_t*>(data);
   buffer.size_ = n_bytes;
-  // Fewer faults on first touch; only a hint.
-  if (n_bytes >= kHugePage) madvise(data, n_bytes, MADV_HUGEPAGE);
+  // Only a hint; a kernel without huge pages refuses it.
+  if (n_bytes >= kHugePage) {
+    madvise(data, n_bytes, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  }
   return buffer;
 }
 

@@ -10,11 +10,17 @@
 
 namespace bp::cpu {
 
+enum class Pages {
+  kSmall,  // for memory that fills bit by bit
+  kHuge,   // asks for huge pages: fewer faults, each of which clears two megabytes
+};
+
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   // kOutOfMemory with the size wanted and `what` when the kernel refuses.
-  static Result<AlignedBuffer> allocate(size_t n_bytes, const char* what);
+  static Result<AlignedBuffer> allocate(size_t n_bytes, const char* what,
+                                        Pages pages = Pages::kHuge);
   ~AlignedBuffer();
   AlignedBuffer(AlignedBuffer&& other) noexcept { swap(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {

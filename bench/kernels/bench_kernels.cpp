@@ -1,0 +1,151 @@
+// bench_kernels [THREADS]: what each dot kernel reads with one row of activations, from memory that
+// no cache holds, and what it computes with 192 rows, each beside a probe of plain reading taken
+// right before. Give ratios: the absolute figures move with the machine's neighbours.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/rows/panels.hpp"
+#include "backends/cpu/stages/stage.hpp"
+#include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/weights/prepared_weight.hpp"
+#include "backplane/dtype.hpp"
+
+namespace bp::cpu {
+namespace {
+
+constexpr uint32_t kColumns = 2048;
+constexpr size_t kWeightBytes = size_t{512} << 20;
+constexpr uint32_t kManyRows = 192;
+constexpr uint32_t kManyRowsStrips = 64;
+constexpr double kSeconds = 0.3;
+
+using Clock = std::chrono::steady_clock;
+
+// Runs work until kSeconds are over; seconds of the fastest run.
+double fastest(const std::function<void()>& work) {
+  double best = 1e9;
+  const auto end = Clock::now() + std::chrono::duration<double>(kSeconds);
+  do {
+    const auto begin = Clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+  } while (Clock::now() < end);
+  return best;
+}
+
+Range share(uint32_t worker, uint32_t n_workers, uint32_t n_things) {
+  return {worker * n_things / n_workers, (worker + 1) * n_things / n_workers};
+}
+
+class Bench {
+ public:
+  Bench(const Kernels& kernels, const Team& team, const AlignedBuffer& memory)
+      : kernels_(kernels), team_(team), memory_(memory) {}
+
+  // Bytes a second of summing all of memory as floats.
+  double read_rate() {
+    std::vector<float> sums(team_.n_threads());
+    const double seconds = fastest([&] {
+      team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
+        const size_t part = memory_.size() / n / sizeof(float) / 16 * 16;
+        const auto* floats = reinterpret_cast<const float*>(memory_.data());
+        sums[worker] = kernels_.sum(floats + worker * part, part);
+      });
+    });
+    consume(sums.data());
+    return static_cast<double>(memory_.size()) / seconds;
+  }
+
+  void run(bp_dtype dtype) {
+    const size_t row = row_bytes(dtype, kColumns);
+    const auto n_rows = static_cast<uint32_t>(kWeightBytes / row / kStripRows * kStripRows);
+    const auto one = prepare(dtype, n_rows);
+    const auto many = prepare(dtype, kManyRowsStrips * kStripRows);
+    if (one == nullptr || many == nullptr) return;
+    const double probe = read_rate();
+    const double read = static_cast<double>(row) * n_rows / product_seconds(*one, 1);
+    const double products = 2.0 * kColumns * many->n_rows() * kManyRows;
+    const double computed = products / product_seconds(*many, kManyRows);
+    std::printf("%-7s %-5s %7.1f GB/s of %5.1f (%3.0f %%) %8.3f TOPS\n", kernels_.name,
+                dtype_name(dtype).data(), read * 1e-9, probe * 1e-9, 100 * read / probe,
+                computed * 1e-12);
+    std::fflush(stdout);
+  }
+
+ private:
+  std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
+    const WeightRows rows{memory_.data(), row_bytes(dtype, kColumns), dtype, n_rows, kColumns};
+    auto weight = PreparedWeight::create(rows, Prepare::kRepack, team_);
+    if (weight.ok()) return std::move(weight).value();
+    std::fprintf(stderr, "%s\n", weight.status().message().c_str());
+    return nullptr;
+  }
+
+  double product_seconds(const PreparedWeight& weight, uint32_t n_rows) {
+    std::vector<float> x(size_t{n_rows} * kColumns);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) - 50;
+    std::vector<int32_t> panels(panels_words(n_rows, kernels_.max_panel_rows, kColumns));
+    for_each_panel(0, n_rows, kernels_.max_panel_rows, kColumns, [&](const PanelPlace& panel) {
+      for (uint32_t t = 0; t < panel.n; ++t) {
+        kernels_.quantize_row(x.data() + size_t{panel.first + t} * kColumns, kColumns,
+                              panels.data() + panel.word, panel.n, t,
+                              max_seconds(panel.n, kColumns));
+      }
+    });
+    const Activations activations{n_rows, x.data(), kColumns, panels.data()};
+    std::vector<float> y(size_t{team_.n_threads()} * n_rows * kStripRows);
+    const double seconds = fastest([&] {
+      team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
+        const Range own = share(worker, n, weight.n_strips());
+        float* out = y.data() + size_t{worker} * n_rows * kStripRows;
+        for (uint32_t s = own.begin; s < own.end; ++s) {
+          weight.dot_strip(kernels_, s, activations, 0, n_rows, out, kStripRows, nullptr);
+        }
+      });
+    });
+    consume(y.data());
+    return seconds;
+  }
+
+  // Keeps the compiler from leaving out what it sees nobody read.
+  static void consume(const float* values) { asm volatile("" : : "r"(values) : "memory"); }
+
+  const Kernels& kernels_;
+  const Team& team_;
+  const AlignedBuffer& memory_;
+};
+
+int run_all(uint32_t n_threads) {
+  const auto team = Team::create(Host(), n_threads);
+  const auto memory = AlignedBuffer::allocate(kWeightBytes, "weights");
+  if (!memory.ok()) return 1;
+  team->parallel_for(64, [&](uint64_t i) {
+    std::memset((*memory).data() + i * (kWeightBytes / 64), static_cast<int>(i), kWeightBytes / 64);
+  });
+  std::printf("%u threads, %u columns; one row of activations, then %u\n", team->n_threads(),
+              kColumns, kManyRows);
+  for (const Isa isa : available_isas()) {
+    Bench bench(kernels_of(isa), *team, *memory);
+    for (const bp_dtype dtype :
+         {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0, BP_DTYPE_Q4_0, BP_DTYPE_Q4_1,
+          BP_DTYPE_Q5_0, BP_DTYPE_Q5_1, BP_DTYPE_Q4_K, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K}) {
+      bench.run(dtype);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace bp::cpu
+
+int main(int argc, char** argv) {
+  return bp::cpu::run_all(argc > 1 ? static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 0);
+}
