@@ -37,7 +37,8 @@ std::optional<Caller> find_caller(const std::vector<config::ApiKey>& keys,
   const std::string_view token = bearer_token(authorization);
   std::optional<Caller> caller;
   for (const config::ApiKey& key : keys) {
-    if (equal_in_constant_time(token, key.key)) caller = Caller{key.tenant, key.priority};
+    if (equal_in_constant_time(token, key.key))
+      caller = Caller{key.tenant, key.priority, key.priority};
   }
   return token.empty() ? std::nullopt : caller;
 }

@@ -45,7 +45,7 @@ void read_chat_call(FieldReader& fields, const CallContext& c, TextCall& call) {
   accept_neutral_fields(fields);
   fields.finish();
   if (!fields.ok()) return;
-  auto prompt = make_chat_prompt(fields, c, std::move(chat));
+  auto prompt = make_chat_prompt(fields, c, std::move(chat), call.add_bos);
   if (!prompt) return;
   call.prompts.push_back(*std::move(prompt));
   check_context(fields, c, "messages", call);

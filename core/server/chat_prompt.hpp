@@ -18,7 +18,7 @@ struct ChatPromptFields {
 ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext& context);
 // Null after a refusal.
 std::optional<Prompt> make_chat_prompt(FieldReader& fields, const CallContext& context,
-                                       ChatPromptFields chat, bool add_bos = true);
+                                       ChatPromptFields chat, bool add_bos);
 
 // Refuses a text that has more tokens than the context, before it is encoded.
 void check_prompt_bytes(FieldReader& fields, const CallContext& context, const std::string& param,

@@ -26,7 +26,7 @@ void add_text(FieldReader& fields, const CallContext& c, const Json& text, TextC
   prompt.text = text.get<std::string>();
   check_prompt_bytes(fields, c, "prompt", prompt.text.size());
   if (!fields.ok()) return;
-  prompt.ids = encode_prompt(*c.model.tokenizer, prompt.text);
+  prompt.ids = encode_prompt(*c.model.tokenizer, prompt.text, {}, call.add_bos);
   const text::Vocabulary& v = c.model.tokenizer->vocabulary();
   prompt.has_added_bos = !prompt.ids.empty() && prompt.ids.front() == v.bos &&
                          !prompt.text.starts_with(c.model.tokenizer->token_bytes(v.bos, true));

@@ -147,8 +147,9 @@ void read_generation_fields(FieldReader& fields, const CallContext& c, TextCall&
   r.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   r.tenant = c.caller.tenant;
   r.priority = static_cast<int32_t>(
-      fields.integer("priority", INT32_MIN, INT32_MAX).value_or(c.caller.priority));
+      fields.integer("priority", INT32_MIN, c.caller.max_priority).value_or(c.caller.priority));
   r.cache_salt = fields.text("cache_salt", kMaxSaltBytes).value_or("");
+  call.add_bos = fields.boolean("add_special_tokens").value_or(true);
   call.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   fields.text("user", SIZE_MAX);  // whom to blame; changes nothing in the answer
 }

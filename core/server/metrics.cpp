@@ -4,6 +4,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <ctime>
 #include <limits>
 #include <utility>
 
@@ -95,6 +96,21 @@ class Families {
     }
   }
 
+  // Routers take the newest series; there are no adapters to name.
+  void add_lora_info() {
+    MetricFamily& family =
+        add("vllm:lora_requests_info", "Adapters in use, as labels.", MetricType::Gauge);
+    for (const ModelEntry* entry : models_) {
+      ClientMetric metric = labelled(kVllmModel, *entry);
+      for (const char* name : {"running_lora_adapters", "waiting_lora_adapters"}) {
+        metric.label.push_back({name, ""});
+      }
+      metric.label.push_back({"max_lora", "0"});
+      metric.gauge.value = static_cast<double>(std::time(nullptr));
+      family.metric.push_back(std::move(metric));
+    }
+  }
+
   [[nodiscard]] std::string text() const {
     return prometheus::TextSerializer().Serialize(families_);
   }
@@ -177,6 +193,7 @@ void add_gauges(Families& f) {
   f.add_gauge("vllm:kv_cache_usage_perc", "Part of the KV blocks held by sequences.", kVllmModel,
               kv_usage);
   f.add_cache_config();
+  f.add_lora_info();
 }
 
 }  // namespace

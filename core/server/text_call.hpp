@@ -15,7 +15,8 @@ namespace bp::server {
 // Whom a request comes from, by its API key.
 struct Caller {
   std::string tenant;
-  int32_t priority = 0;
+  int32_t priority = 0;  // where a request names none
+  int32_t max_priority = INT32_MAX;
 };
 
 // What fields are checked against. Outlives the reading.
@@ -39,7 +40,8 @@ struct TextCall {
   bool stream = false;
   bool include_usage = false;
   bool return_token_ids = false;
-  bool echo = false;  // choices begin with the prompt
+  bool echo = false;    // choices begin with the prompt
+  bool add_bos = true;  // where the vocabulary asks for it
 };
 
 // Each reads every field that it knows; what remains is refused. The call is complete if the reader

@@ -96,6 +96,25 @@ TEST(ApiKeys, MapToTenantAndPriority) {
   EXPECT_FALSE(equal_in_constant_time("", "abc"));
 }
 
+TEST_F(AppTest, AKeysPriorityIsTheHighestOfItsRequests) {
+  config.api_keys = {{"a", "team-a", 1}};
+  start();
+  const auto status = [&](int priority) {
+    Json body = kChat;
+    body["priority"] = priority;
+    const Client client = request({.method = "POST",
+                                   .path = "/v1/chat/completions",
+                                   .content_type = "application/json",
+                                   .authorization = "Bearer a",
+                                   .body = body.dump()});
+    client->wait_for_end();
+    return client->response.status;
+  };
+  EXPECT_EQ(status(1), 200);
+  EXPECT_EQ(status(-3), 200);
+  EXPECT_EQ(status(2), 400);
+}
+
 TEST_F(AppTest, ModelsAreListedAndFoundByName) {
   start();
   const Json list = get("/v1/models")->json();
@@ -250,6 +269,7 @@ TEST_F(AppTest, MetricsTellTheEnginesState) {
                            "# TYPE backplane_inter_token_latency_seconds histogram\n",
                            "vllm:num_requests_running{model_name=\"tiny\"} 0\n",
                            "vllm:num_requests_waiting{model_name=\"tiny\"} 0\n",
+                           "vllm:lora_requests_info{model_name=\"tiny\",",
                            "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0\n",
                            "vllm:cache_config_info{model_name=\"tiny\",block_size=\"4\",num_gpu_"
                            "blocks=\"299\"} 1\n"}) {

@@ -33,6 +33,7 @@ constexpr Case kBothEndpoints[] = {
     {"stream", R"([1, "true"])"},
     {"ignore_eos", R"([1])"},
     {"return_token_ids", R"([1])"},
+    {"add_special_tokens", R"([1])"},
     {"samplers", R"([[], "top_k", [1], [""]])"},
     {"priority", R"([1.5, 2147483648, "1"])"},
     {"cache_salt", R"([1, []])"},
