@@ -1,5 +1,6 @@
 #include "core/server/answer.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "core/server/answer_parts.hpp"
@@ -13,16 +14,26 @@ class PromptSink : public engine::Sink {
       : answer_(std::move(answer)), prompt_(prompt) {}
 
   void on_prompt_logprobs(std::vector<engine::PositionLogprobs> logprobs) override {
-    answer_->on_prompt_logprobs(prompt_, std::move(logprobs));
+    guarded([&] { answer_->on_prompt_logprobs(prompt_, std::move(logprobs)); });
   }
   void on_delta(uint32_t choice, engine::Delta delta) override {
-    answer_->on_delta(prompt_ * answer_->n_ + choice, std::move(delta));
+    guarded([&] { answer_->on_delta(prompt_ * answer_->n_ + choice, std::move(delta)); });
   }
   void on_finish(uint32_t choice, engine::Finish finish) override {
-    answer_->on_finish(prompt_ * answer_->n_ + choice, std::move(finish));
+    guarded([&] { answer_->on_finish(prompt_ * answer_->n_ + choice, std::move(finish)); });
   }
 
  private:
+  // The engine's thread gets no exception: where memory is short this answer ends, not the step.
+  template <class F>
+  void guarded(F&& f) const {
+    try {
+      f();
+    } catch (const std::exception&) {
+      answer_->abandon();
+    }
+  }
+
   std::shared_ptr<Answer> answer_;
   uint32_t prompt_;
 };
@@ -49,6 +60,16 @@ void Answer::open(std::vector<engine::RequestId> ids) {
 void Answer::drop() {
   const std::scoped_lock lock(mutex_);
   over_ = true;
+}
+
+void Answer::abandon() noexcept {
+  const std::scoped_lock lock(mutex_);
+  over_ = true;
+  try {
+    for (const engine::RequestId id : ids_) engine_.cancel(id);
+  } catch (const std::exception&) {
+    return;  // it goes on for nobody
+  }
 }
 
 void Answer::on_prompt_logprobs(uint32_t prompt, std::vector<engine::PositionLogprobs> logprobs) {

@@ -49,6 +49,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void on_delta(uint32_t choice, engine::Delta delta);
   void on_finish(uint32_t choice, engine::Finish finish);
   void advance();
+  // Ends it without another word; the exchange ends with its last owner.
+  void abandon() noexcept;
 
   std::unique_ptr<AnswerFormat> format_;
   std::shared_ptr<Exchange> exchange_;
