@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <functional>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -129,8 +130,19 @@ struct AllOptions {
   BenchOptions bench;
 };
 
+// Standard output that cannot be written, and memory that runs out, are failures like others.
+Status guarded(const Command& command) {
+  try {
+    BP_TRY(command());
+  } catch (const std::exception& e) {
+    return internal_error(e.what());
+  }
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return io_error("standard output cannot be written");
+}
+
 int execute(const Command& command) {
-  const Status status = command();
+  const Status status = guarded(command);
   if (status.ok()) return kDone;
   std::fprintf(stderr, "backplane: %s\n", status.message().c_str());
   return kFailed;

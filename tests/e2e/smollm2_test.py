@@ -88,9 +88,17 @@ class Served(ServerTest):
                 answer = self.server.chat(case["text"], max_tokens=1)
                 self.assertEqual(answer["usage"]["prompt_tokens"], len(case["ids"]))
 
-    def test_capital_of_italy(self):
-        answer = self.server.chat("What is the capital of Italy?", max_tokens=40)
-        self.assertIn("Rome", answer["choices"][0]["message"]["content"])
+    def test_capital_of_italy_after_an_example(self):
+        # Without one the model wavers between Italian and English, whatever the arithmetic.
+        messages = [
+            {"role": "user", "content": "What is the capital of France?"},
+            {"role": "assistant", "content": "The capital of France is Paris."},
+            {"role": "user", "content": "What is the capital of Italy?"},
+        ]
+        answer = self.server.chat(messages, max_tokens=40)
+        self.assertEqual(
+            answer["choices"][0]["message"]["content"], "The capital of Italy is Rome."
+        )
 
     def test_prompt_logprobs_are_those_of_the_logits(self):
         case = min(CASES, key=lambda c: len(c["ids"]))
