@@ -127,8 +127,10 @@ int run_all(uint32_t n_threads) {
   const auto team = Team::create(Host(), n_threads);
   const auto memory = AlignedBuffer::allocate(kWeightBytes, "weights");
   if (!memory.ok()) return 1;
+  // Bytes 0x3c to 0x3f: ordinary numbers in every type.
   team->parallel_for(64, [&](uint64_t i) {
-    std::memset((*memory).data() + i * (kWeightBytes / 64), static_cast<int>(i), kWeightBytes / 64);
+    constexpr size_t part = kWeightBytes / 64;
+    std::memset((*memory).data() + i * part, 0x3c + static_cast<int>(i % 4), part);
   });
   std::printf("%u threads, %u columns; one row of activations, then %u\n", team->n_threads(),
               kColumns, kManyRows);

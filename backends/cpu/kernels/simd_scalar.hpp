@@ -246,20 +246,22 @@ inline U8x64 prepare_signed(U8x64 x) {
 inline int32_t signed_byte(int32_t a, int i) {
   return static_cast<int8_t>(static_cast<uint32_t>(a) >> (8 * i));
 }
-// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63.
-inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
-  for (int i = 0; i < 4; ++i) {
-    const int32_t factor = signed_byte(a, i);
-    for (int r = 0; r < 16; ++r) sum.v[r] += w.v[4 * r + i] * factor;
+template <class Byte>
+inline I32x16 dot_bytes(I32x16 sum, U8x64 w, int32_t a) {
+  const int32_t f0 = signed_byte(a, 0), f1 = signed_byte(a, 1);
+  const int32_t f2 = signed_byte(a, 2), f3 = signed_byte(a, 3);
+  for (int r = 0; r < 16; ++r) {
+    const auto at = [&](int i) { return int32_t{static_cast<Byte>(w.v[4 * r + i])}; };
+    sum.v[r] += at(0) * f0 + at(1) * f1 + at(2) * f2 + at(3) * f3;
   }
   return sum;
 }
+// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63.
+inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
+  return dot_bytes<uint8_t>(sum, w, a);
+}
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
-  for (int i = 0; i < 4; ++i) {
-    const int32_t factor = signed_byte(a, i);
-    for (int r = 0; r < 16; ++r) sum.v[r] += static_cast<int8_t>(w.v[4 * r + i]) * factor;
-  }
-  return sum;
+  return dot_bytes<int8_t>(sum, w, a);
 }
 
 }  // namespace
