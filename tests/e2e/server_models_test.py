@@ -117,23 +117,25 @@ class FullQueue(ServerTest):
         )
         return Server(model, server={"max_queue": 2})
 
+    def wait_for(self, state, n, seconds=10):
+        name = f"backplane_requests_{state}"
+        self.server.wait_until(lambda: self.server.metric(name) == n, seconds, f"has no {n} {state}")
+
     def test_too_many_are_told_to_come_back(self):
         endless = {"prompt": "a", "max_tokens": 900, "ignore_eos": True}
-        waiting = [self.server.send("/v1/completions", endless) for _ in range(3)]
+        running = self.server.send("/v1/completions", endless)
+        self.wait_for("running", 1)
+        waiting = [self.server.send("/v1/completions", endless) for _ in range(2)]
         try:
-            self.server.wait_until(
-                lambda: self.server.metric("backplane_requests_waiting") == 2, 10, "does not queue"
-            )
+            self.wait_for("waiting", 2)
             response = self.server.post("/v1/completions", endless)
             self.assert_refused(response, 429)
             self.assertGreaterEqual(int(response.headers["Retry-After"]), 1)
-            waiting[2].close()  # a waiting one goes: there is room again
-            self.server.wait_until(
-                lambda: self.server.metric("backplane_requests_waiting") == 1, 2, "keeps it"
-            )
+            waiting[1].close()  # one that waits goes: there is room again
+            self.wait_for("waiting", 1, seconds=2)
             self.assertEqual(self.server.metric("backplane_requests_running"), 1)
         finally:
-            for connection in waiting:
+            for connection in [running, *waiting]:
                 connection.close()
         self.server.wait_idle()
         self.assertEqual(self.server.chat(CAPITAL)["choices"][0]["message"]["content"], ROME)

@@ -139,7 +139,7 @@ class Signals(unittest.TestCase):
         kept = server.connect()  # from before the signal
         kept.request("GET", "/ready")
         self.assertEqual(self.status(kept), 200)
-        stream = server.stream("/v1/chat/completions", self.BUSY)
+        stream = server.stream("/v1/chat/completions", self.BUSY | {"n": 16})
         next(iter(stream))
         server.process.send_signal(signal.SIGTERM)
         server.wait_until(lambda: self.refuses(server), 5, "still takes connections")
