@@ -186,7 +186,7 @@ Status parse_named(const Yaml& node, const std::string& key, Parse parse, std::v
   if (!map) return {};
   BP_ASSIGN(const auto members, map->members());
   for (const auto& [name, value] : members) {
-    const auto same = [&](const Spec& spec) { return spec.name == name; };
+    const auto same = [&wanted = name](const Spec& spec) { return spec.name == wanted; };
     const auto earlier = std::find_if(out.begin(), out.end(), same);
     if (earlier != out.end()) {
       return value.error(

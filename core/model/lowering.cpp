@@ -25,7 +25,8 @@ class Lowering {
 
   Result<Lowered> run() {
     BP_TRY(read_parameters(file_, choice_, scope_));
-    const NamedValues parameters = scope_.values;
+    NamedValues parameters = scope_.values;
+    parameters.erase("dialect");
     BP_TRY(require_parameters());
     BP_TRY(binder_.bind(-1, bindings_.weights));
     for (const RopeSpec& rope : architecture_.ropes) BP_TRY(add_rope(rope));
@@ -37,7 +38,7 @@ class Lowering {
     drop_unused_weights();
     auto program = Program::create(std::move(parts_));
     if (!program.ok()) return program.status().with_context(architecture_.path);
-    return Lowered{*std::move(program), parameters, binder_.unused()};
+    return Lowered{*std::move(program), std::move(parameters), binder_.unused()};
   }
 
  private:
