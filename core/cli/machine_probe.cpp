@@ -19,11 +19,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kSampleTime = std::chrono::milliseconds(150);
-constexpr int kSamples = 5;                       // the best one counts
-constexpr uint64_t kLargestBuffer = 1024u << 20;  // past any last-level cache
-constexpr uint64_t kSmallestBuffer = 64u << 20;   // where memory is short
-constexpr uint64_t kReadBytes = 2u << 20;         // between two looks at the clock
-constexpr uint64_t kDotRounds = 1u << 14;         // likewise
+constexpr int kSamples = 5;                      // the best one counts
+constexpr uint64_t kLargestBuffer = 512u << 20;  // past any last-level cache
+constexpr uint64_t kSmallestBuffer = 64u << 20;  // where memory is short
+constexpr uint64_t kReadBytes = 2u << 20;        // between two looks at the clock
+constexpr uint64_t kDotRounds = 1u << 14;        // likewise
 
 // Keeps the kernels' results alive.
 std::atomic<uint64_t> consumed{0};
