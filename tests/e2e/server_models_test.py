@@ -119,7 +119,7 @@ class FullQueue(ServerTest):
 
     def wait_for(self, state, n, seconds=10):
         name = f"backplane_requests_{state}"
-        self.server.wait_until(lambda: self.server.metric(name) == n, seconds, f"has no {n} {state}")
+        self.server.wait_until(lambda: self.server.metric(name) == n, seconds, f"keeps none {state}")
 
     def test_too_many_are_told_to_come_back(self):
         endless = {"prompt": "a", "max_tokens": 900, "ignore_eos": True}
