@@ -55,7 +55,7 @@ Value missing_element(Runtime& runtime, const Value& value, const Value& key) {
 }
 
 Value code_point_at(Runtime& runtime, const Text& text, size_t index) {
-  runtime.spend_bytes(text.str().size());
+  runtime.spend_characters(index);
   const std::string& s = text.str();
   const size_t begin = byte_offset(s, index);
   return runtime.text(s.substr(begin, utf8_length(static_cast<unsigned char>(s[begin]))),
@@ -132,7 +132,7 @@ Container take_slice(const Container& items, const SliceRange& range) {
 
 Value slice_text(Runtime& runtime, const Text& text, const SliceRange& range) {
   const std::string& s = text.str();
-  runtime.spend_bytes(s.size());
+  runtime.spend_characters(s.size());
   if (range.count == 0) return runtime.text("", text.markup());
   if (range.step == 1) {
     const size_t begin = byte_offset(s, static_cast<size_t>(range.start));
@@ -263,7 +263,7 @@ std::optional<size_t> try_length(const Value& value) {
   if (auto* dict = value.object<Dict>()) return dict->entries().size();
   if (auto* view = value.object<DictView>()) return view->dict->entries().size();
   if (auto* range = value.object<Range>()) return range->length;
-  if (auto* loop = value.object<Loop>()) return loop->items.size();
+  if (auto* loop = value.object<Loop>()) return loop->n;
   return std::nullopt;
 }
 
@@ -281,7 +281,7 @@ std::vector<Value> iterate(Runtime& runtime, const Value& value) {
   if (value.is_undefined()) return {};
   if (auto* text = value.get<Text>()) return iterate_text(runtime, *text);
   if (!is_iterable(value)) fail(std::string("'") + type_name(value) + "' object is not iterable");
-  runtime.spend(try_length(value).value_or(0) / 16);
+  runtime.spend_values(try_length(value).value_or(0));
   if (auto* items = sequence_items(value)) return *items;
   if (auto* dict = value.object<Dict>()) {
     return iterate_view(runtime, *dict, DictView::Part::kKeys);

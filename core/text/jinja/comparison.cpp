@@ -108,7 +108,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     if (!part) {
       fail(std::string("'in <string>' requires string as left operand, not ") + type_name(item));
     }
-    runtime.spend_bytes(text->str().size());
+    runtime.spend_bytes(text->str().size() * 4);
     return find_first(text->str(), part->str()) != std::string::npos;
   }
   if (auto* dict = container.object<Dict>()) {
@@ -123,9 +123,12 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
   if (!is_iterable(container)) {
     fail(std::string("argument of type '") + type_name(container) + "' is not iterable");
   }
-  const auto items = iterate(runtime, container);
-  return std::any_of(items.begin(), items.end(),
-                     [&](const Value& value) { return equal(runtime, value, item); });
+  const auto holds = [&](const std::vector<Value>& items) {
+    return std::any_of(items.begin(), items.end(),
+                       [&](const Value& value) { return equal(runtime, value, item); });
+  };
+  if (auto* items = sequence_items(container)) return holds(*items);
+  return holds(iterate(runtime, container));
 }
 
 bool compare(Runtime& runtime, CompareOp op, const Value& a, const Value& b) {

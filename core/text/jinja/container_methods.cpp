@@ -125,7 +125,7 @@ Value dict_pop(Runtime& runtime, const Value& self, BoundArguments& args) {
   if (!found && args.find(1)) return args.at(1);
   if (!found) fail(to_repr(runtime, args.at(0)));
   Value value = *found;
-  runtime.spend(dict->entries().size());
+  runtime.spend_values(dict->entries().size());
   dict->erase(args.at(0));
   return value;
 }
@@ -133,7 +133,7 @@ Value dict_popitem(Runtime& runtime, const Value& self, BoundArguments&) {
   Dict* dict = self.object<Dict>();
   if (dict->entries().empty()) fail("popitem(): dictionary is empty");
   auto [key, value] = dict->entries().back();
-  runtime.spend(dict->entries().size());
+  runtime.spend_values(dict->entries().size());
   dict->erase(key);
   return runtime.tuple({key, value});
 }

@@ -131,7 +131,8 @@ std::vector<Value> Evaluator::loop_items(const For& node, const Value& iterable)
 Evaluator::Flow Evaluator::run_loop(const For& node, Value iterable, int depth0) {
   static const Text kLoop("loop");
   std::vector<Value> items = loop_items(node, iterable);
-  runtime_.meter().add(items.capacity() * sizeof(Value));  // kept until the render ends
+  const size_t items_bytes = items.capacity() * sizeof(Value);
+  runtime_.meter().add(items_bytes);
   Loop* loop = runtime_.make<Loop>(std::move(items));
   loop->depth0 = depth0;
   if (node.recursive) {
@@ -148,6 +149,8 @@ Evaluator::Flow Evaluator::run_loop(const For& node, Value iterable, int depth0)
     if (flow == Flow::kBreak) break;
     completed = completed || flow == Flow::kNext;
   }
+  std::vector<Value>().swap(loop->items);
+  runtime_.meter().release(items_bytes);
   if (completed) return Flow::kNext;
   ScopeGuard scope(*this);
   return execute(node.otherwise);

@@ -37,7 +37,7 @@ std::string quote(std::string_view text) {
     } else if (c == '\t') {
       out += "\\t";
     } else if (is_printable(c)) {
-      append_utf8(out, c);
+      append_utf8(c, out);
     } else {
       append_escape(out, c);
     }
@@ -62,6 +62,7 @@ class ReprWriter {
 
  private:
   void write_text(const Text& text) {
+    runtime_.spend_characters(text.str().size());
     const std::string quoted = quote(text.str());
     out_.append(text.markup() ? "Markup(" + quoted + ")" : quoted);
   }

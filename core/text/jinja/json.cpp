@@ -43,7 +43,8 @@ class JsonWriter {
     return format_float(value);
   }
 
-  std::string quote(const std::string& text) const {
+  std::string quote(const std::string& text) {
+    runtime_.spend_characters(text.size());
     std::string out = "\"";
     if (style_.ensure_ascii) {
       for (char32_t c : decode(text)) append_character(out, c);

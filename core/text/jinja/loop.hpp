@@ -15,9 +15,10 @@ struct Scope;
 
 struct Loop : Object {
   static constexpr ObjectKind kKind = ObjectKind::kLoop;
-  explicit Loop(std::vector<Value> v) : Object(kKind), items(std::move(v)) {}
+  explicit Loop(std::vector<Value> v) : Object(kKind), items(std::move(v)), n(items.size()) {}
 
-  std::vector<Value> items;
+  std::vector<Value> items;  // none once the loop has ended
+  size_t n;                  // how many they are
   size_t index0 = 0;
   int depth0 = 0;                  // of recursion
   const For* recursive = nullptr;  // the statement that loop(...) runs again, in `outer`

@@ -84,7 +84,7 @@ std::optional<Integer> truncate(double value) {
   return static_cast<Integer>(value);
 }
 
-Value int_filter(Runtime&, const Value& self, BoundArguments& args) {
+Value int_filter(Runtime& runtime, const Value& self, BoundArguments& args) {
   require_defined(self);
   const Value fallback = args.find(0) ? args.at(0) : Value::integer(0);
   const Integer base = args.integer(1, 10);
@@ -92,6 +92,7 @@ Value int_filter(Runtime&, const Value& self, BoundArguments& args) {
   std::optional<Integer> number;
   Integer storage = 0;
   if (auto* text = self.get<Text>()) {
+    runtime.spend_characters(text->str().size());
     number = parse_integer(text->str(), static_cast<int>(base));
     if (!number) {
       if (const auto real = parse_float(text->str())) number = truncate(*real);
@@ -104,10 +105,11 @@ Value int_filter(Runtime&, const Value& self, BoundArguments& args) {
   return number ? Value::integer(*number) : fallback;
 }
 
-Value float_filter(Runtime&, const Value& self, BoundArguments& args) {
+Value float_filter(Runtime& runtime, const Value& self, BoundArguments& args) {
   require_defined(self);
   if (is_number(self)) return Value::real(to_double(self));
   if (auto* text = self.get<Text>()) {
+    runtime.spend_characters(text->str().size());
     if (const auto value = parse_float(text->str())) return Value::real(*value);
   }
   return args.find(0) ? args.at(0) : Value::real(0.0);

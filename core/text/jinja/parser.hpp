@@ -18,7 +18,7 @@ class Parser {
   TemplateAst parse();
 
  private:
-  static constexpr int kMaxNesting = 200;  // of blocks and brackets together
+  static constexpr int kMaxNesting = 128;  // of blocks and brackets together
 
   // One per level of recursion.
   class Level {

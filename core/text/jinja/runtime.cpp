@@ -12,19 +12,19 @@ Value Runtime::text(std::string utf8, bool markup) {
 }
 
 List* Runtime::list(std::vector<Value> items) {
-  spend(items.size() / 16);
+  spend_values(items.size());
   meter_.add(items.capacity() * sizeof(Value));
   return make<List>(std::move(items));
 }
 
 Tuple* Runtime::tuple(std::vector<Value> items) {
-  spend(items.size() / 16);
+  spend_values(items.size());
   meter_.add(items.capacity() * sizeof(Value));
   return make<Tuple>(std::move(items));
 }
 
 Iterator* Runtime::iterator(std::vector<Value> items, const char* type) {
-  spend(items.size() / 16);
+  spend_values(items.size());
   meter_.add(items.capacity() * sizeof(Value));
   return make<Iterator>(std::move(items), type);
 }

@@ -38,8 +38,10 @@ class Runtime {
     if (steps > fuel_) fail_limit("the template runs longer than it is allowed");
     fuel_ -= steps;
   }
-  // For work proportional to `bytes` of text.
+  // For copying or comparing text, for looking at each of its characters, for copying values.
   void spend_bytes(size_t bytes) { spend(1 + bytes / 256); }
+  void spend_characters(size_t bytes) { spend(1 + bytes / 16); }
+  void spend_values(size_t n) { spend(1 + n / 4); }
   // Before text of this size is made.
   void check_text_size(size_t bytes) const {
     if (bytes > options_.max_output_bytes) fail_limit("text longer than the output limit");

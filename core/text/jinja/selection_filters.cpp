@@ -15,7 +15,9 @@ namespace {
 
 Value fold_unless(Runtime& runtime, bool case_sensitive, Value value) {
   auto* text = value.get<Text>();
-  return text && !case_sensitive ? runtime.text(to_lower(text->str())) : value;
+  if (!text || case_sensitive) return value;
+  runtime.spend_characters(text->str().size());
+  return runtime.text(to_lower(text->str()));
 }
 
 // What an item is compared by: itself, or its attribute.

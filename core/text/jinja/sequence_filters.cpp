@@ -24,21 +24,15 @@ Value attr(Runtime& runtime, const Value& self, BoundArguments& args) {
 
 Value batch(Runtime& runtime, const Value& self, BoundArguments& args) {
   const Integer size = args.integer(0, 1);
-  std::vector<Value> rows, row;
+  std::vector<Value> rows;
+  List* row = nullptr;
+  const auto is_full = [&] { return static_cast<Integer>(row->items.size()) == size; };
   for (Value& item : iterate(runtime, self)) {
-    if (static_cast<Integer>(row.size()) == size) {
-      rows.push_back(runtime.list(std::move(row)));
-      row.clear();
-    }
-    row.push_back(std::move(item));
+    if (!row || is_full()) rows.push_back(row = runtime.list());
+    runtime.append(*row, std::move(item));
   }
-  if (!row.empty()) {
-    while (!args.is_none(1) && static_cast<Integer>(row.size()) < size) {
-      runtime.spend();
-      row.push_back(args.at(1));
-    }
-    rows.push_back(runtime.list(std::move(row)));
-  }
+  const auto missing = row ? size - static_cast<Integer>(row->items.size()) : 0;
+  for (Integer i = 0; i < missing && !args.is_none(1); ++i) runtime.append(*row, args.at(1));
   return runtime.iterator(std::move(rows));
 }
 
@@ -70,6 +64,7 @@ Value items_filter(Runtime& runtime, const Value& self, BoundArguments&) {
 
 Value last(Runtime& runtime, const Value& self, BoundArguments&) {
   if (self.object<Iterator>()) fail("'generator' object is not reversible");
+  if (auto* items = sequence_items(self); items && !items->empty()) return items->back();
   const auto items = iterate(runtime, self);
   return items.empty() ? empty_sequence("No last item, sequence was empty.") : items.back();
 }
@@ -86,7 +81,7 @@ Value list_filter(Runtime& runtime, const Value& self, BoundArguments&) {
 Value reverse(Runtime& runtime, const Value& self, BoundArguments&) {
   if (auto* text = self.get<Text>()) {
     const std::u32string characters = decode(text->str());
-    runtime.spend_bytes(text->str().size());
+    runtime.spend_characters(text->str().size());
     return runtime.text(encode(std::u32string(characters.rbegin(), characters.rend())),
                         text->markup());
   }

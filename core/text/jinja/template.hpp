@@ -17,7 +17,7 @@ namespace bp::text::jinja {
 struct TemplateAst;
 
 struct RenderOptions {
-  uint64_t fuel = 20'000'000;            // evaluation steps; 256 bytes of text work cost one
+  uint64_t fuel = 20'000'000;            // evaluation steps; long text and lists cost more
   size_t max_output_bytes = 32u << 20;   // of the result, and of any single string
   size_t max_memory_bytes = 256u << 20;  // of all values alive at once
   int max_depth = 500;                   // nesting of evaluation, of values and of the variables

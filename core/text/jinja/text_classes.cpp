@@ -77,7 +77,7 @@ std::string title_case(std::string_view text) {
     if (after_cased) {
       out += to_lower(encode(std::u32string(1, c)));
     } else {
-      append_utf8(out, to_title(c));
+      append_utf8(to_title(c), out);
     }
     after_cased = is_cased(c);
   }

@@ -31,12 +31,14 @@ Value center(Runtime& runtime, const Value& self, BoundArguments& args) {
 Value escape(Runtime& runtime, const Value& self, BoundArguments&) {
   const Text text = to_text(runtime, self);
   if (text.markup()) return text;
+  runtime.spend_characters(text.str().size());
   runtime.check_text_size(text.str().size() * 5);
   return runtime.text(escape_html(text.str()), true);
 }
 
 Value force_escape(Runtime& runtime, const Value& self, BoundArguments&) {
   const Text text = to_text(runtime, self);
+  runtime.spend_characters(text.str().size());
   runtime.check_text_size(text.str().size() * 5);
   return runtime.text(escape_html(text.str()), true);
 }
@@ -67,6 +69,7 @@ Value indent(Runtime& runtime, const Value& self, BoundArguments& args) {
     indention.assign(static_cast<size_t>(n), ' ');
   }
   const bool first = args.flag(1, false), blank = args.flag(2, false);
+  runtime.spend_characters(text->str().size());
   Output out(runtime);
   bool is_first = true;
   const std::string with_newline = text->str() + "\n";
@@ -113,6 +116,7 @@ Value string(Runtime& runtime, const Value& self, BoundArguments&) {
 
 Value striptags(Runtime& runtime, const Value& self, BoundArguments&) {
   const std::string source = to_str(runtime, self);
+  runtime.spend_characters(source.size());
   std::string kept;
   bool in_tag = false;
   for (char c : source) {
@@ -133,7 +137,7 @@ Value striptags(Runtime& runtime, const Value& self, BoundArguments&) {
 // Upper case after the start and after -, white space and opening brackets.
 Value title(Runtime& runtime, const Value& self, BoundArguments&) {
   const std::u32string text = decode(to_text(runtime, self).str());
-  runtime.spend(text.size());
+  runtime.spend(text.size() / 2);
   constexpr std::u32string_view kBoundaries = U"-({[<";
   std::string out;
   bool start = true;
@@ -179,6 +183,7 @@ Value trim(Runtime& runtime, const Value& self, BoundArguments& args) {
 Value truncate(Runtime& runtime, const Value& self, BoundArguments& args) {
   require_defined(self);
   auto* text = self.get<Text>();
+  if (text) runtime.spend_characters(text->str().size());
   if (!text) fail(std::string("truncate expects a str, not ") + type_name(self));
   const std::string end(args.text(2, "..."));
   const Integer length = args.integer(0, 255);
@@ -218,6 +223,7 @@ std::string quote_url(std::string_view text, bool query) {
 Value urlencode(Runtime& runtime, const Value& self, BoundArguments&) {
   if (self.get<Text>() || !is_iterable(self)) {
     const std::string text = to_str(runtime, self);
+    runtime.spend_characters(text.size());
     runtime.check_text_size(text.size() * 3);
     return runtime.text(quote_url(text, false));
   }
@@ -240,9 +246,11 @@ Value urlencode(Runtime& runtime, const Value& self, BoundArguments&) {
 }
 
 Value wordcount(Runtime& runtime, const Value& self, BoundArguments&) {
+  const Text text = to_text(runtime, self);
+  runtime.spend(text.str().size() / 4);
   Integer words = 0;
   bool inside = false;
-  for (char32_t c : decode(to_text(runtime, self).str())) {
+  for (char32_t c : decode(text.str())) {
     const bool word = is_word(c);
     if (word && !inside) ++words;
     inside = word;

@@ -19,7 +19,7 @@ constexpr size_t kNone = std::string::npos;
 
 const std::string& str(Runtime& runtime, const Value& self) {
   const std::string& text = self.get<Text>()->str();
-  runtime.spend_bytes(text.size());
+  runtime.spend_characters(text.size());
   return text;
 }
 

@@ -12,13 +12,11 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
+// The character at i of valid text; moves i behind it.
 char32_t decode_at(std::string_view text, size_t& i) {
-  const auto lead = static_cast<unsigned char>(text[i]);
-  const size_t n = utf8_length(lead);
-  char32_t c = n == 1 ? lead : lead & (0xFFu >> (n + 1));
-  for (size_t k = 1; k < n; ++k) c = c << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3Fu);
-  i += n;
-  return c;
+  const Utf8Char c = decode_utf8(text.data() + i, text.data() + text.size());
+  i += c.size;
+  return c.value;
 }
 
 size_t previous(std::string_view text, size_t end) {
@@ -79,20 +77,11 @@ size_t utf8_length(unsigned char lead) {
 }
 
 bool is_valid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t n = utf8_length(lead);
-    if (lead < 0xC2 || lead > 0xF4 || n > text.size() - i) return false;
-    for (size_t k = 1; k < n; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return false;
-    }
-    const char32_t c = decode_at(text, i);
-    if ((n == 3 && c < 0x800) || (n == 4 && c < 0x10000) || c > 0x10FFFF) return false;
-    if (c >= 0xD800 && c <= 0xDFFF) return false;
+  const char* const end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const Utf8Char c = decode_utf8(p, end);
+    if (c.form != Utf8Form::kValid) return false;
+    p += c.size;
   }
   return true;
 }
@@ -109,21 +98,10 @@ std::u32string decode(std::string_view utf8) {
   return out;
 }
 
-void append_utf8(std::string& out, char32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-  constexpr unsigned char kLead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-  out += static_cast<char>(kLead[n] | (c >> (6 * (n - 1))));
-  for (int k = n - 2; k >= 0; --k) out += static_cast<char>(0x80 | ((c >> (6 * k)) & 0x3F));
-}
-
 std::string encode(std::u32string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (char32_t c : text) append_utf8(out, c);
+  for (char32_t c : text) append_utf8(c, out);
   return out;
 }
 
@@ -220,7 +198,7 @@ std::string capitalize(std::string_view text) {
   size_t first = 0;
   const char32_t c = decode_at(text, first);
   std::string out;
-  append_utf8(out, to_title(c));
+  append_utf8(to_title(c), out);
   return out + to_lower(text.substr(first));
 }
 

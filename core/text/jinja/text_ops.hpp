@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/utf8.hpp"
+
 namespace bp::text::jinja {
 
 bool is_valid_utf8(std::string_view text);
 bool is_ascii(std::string_view text);
 std::u32string decode(std::string_view utf8);
 std::string encode(std::u32string_view text);
-void append_utf8(std::string& out, char32_t c);
 // Bytes of the character that starts with `lead`.
 size_t utf8_length(unsigned char lead);
 

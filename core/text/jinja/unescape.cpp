@@ -53,7 +53,7 @@ class Unescaper {
 
   void append(char32_t c) {
     if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) fail_syntax("illegal character escape", line_);
-    append_utf8(out_, c);
+    append_utf8(c, out_);
   }
 
   void hexadecimal(size_t digits) {

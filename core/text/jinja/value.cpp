@@ -59,6 +59,33 @@ const std::string& Text::str() const {
   return rep_ ? rep_->utf8 : empty;
 }
 
+Value::Value() = default;
+Value::Value(Text text) : data_(std::move(text)) {}
+Value::Value(Object* object) : data_(object) {}
+template <class T>
+Value::Value(std::in_place_type_t<T> type, T value) : data_(type, std::move(value)) {}
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
+Value Value::none() {
+  return {std::in_place_type<None>, None{}};
+}
+Value Value::boolean(bool b) {
+  return {std::in_place_type<bool>, b};
+}
+Value Value::integer(Integer n) {
+  return {std::in_place_type<Integer>, n};
+}
+Value Value::real(double d) {
+  return {std::in_place_type<double>, d};
+}
+Value Value::undefined(Text name, const char* owner) {
+  return {std::in_place_type<Undefined>, Undefined{owner, std::move(name)}};
+}
+
 bool KeyLess::operator()(const Value& a, const Value& b) const {
   const int ca = key_class(a), cb = key_class(b);
   if (ca != cb) return ca < cb;
@@ -111,7 +138,7 @@ bool Dict::set(Value key, Value value) {
   }
   if (!index_.empty()) index_.emplace(key, i);
   entries_.emplace_back(std::move(key), std::move(value));
-  if (entries_.size() == kIndexFrom) rebuild_index();
+  if (index_.empty() && entries_.size() >= kIndexFrom) build_index();
   return true;
 }
 
@@ -119,7 +146,10 @@ void Dict::erase(const Value& key) {
   const size_t i = position(key);
   if (i == entries_.size()) return;
   entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
-  rebuild_index();
+  if (entries_.size() < kIndexFrom) return index_.clear();
+  index_.erase(key);
+  if (i == entries_.size()) return;
+  for (auto& [indexed, at] : index_) at -= at > i ? 1 : 0;
 }
 
 void Dict::clear() {
@@ -127,9 +157,7 @@ void Dict::clear() {
   index_.clear();
 }
 
-void Dict::rebuild_index() {
-  index_.clear();
-  if (entries_.size() < kIndexFrom) return;
+void Dict::build_index() {
   for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].first, i);
 }
 

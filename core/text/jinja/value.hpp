@@ -75,17 +75,21 @@ struct Undefined {
 
 class Value {
  public:
-  Value() = default;                            // undefined
-  Value(Text text) : data_(std::move(text)) {}  // NOLINT: implicit
-  Value(Object* object) : data_(object) {}      // NOLINT: implicit
+  Value();                // undefined
+  Value(Text text);       // NOLINT: implicit
+  Value(Object* object);  // NOLINT: implicit
+  // Out of line, as all that builds the variant, to keep its code out of every caller.
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
-  static Value none() { return Value(Data(None{})); }
-  static Value boolean(bool b) { return Value(Data(b)); }
-  static Value integer(Integer n) { return Value(Data(n)); }
-  static Value real(double d) { return Value(Data(d)); }
-  static Value undefined(Text name, const char* owner = nullptr) {
-    return Value(Data(Undefined{owner, std::move(name)}));
-  }
+  static Value none();
+  static Value boolean(bool b);
+  static Value integer(Integer n);
+  static Value real(double d);
+  static Value undefined(Text name, const char* owner = nullptr);
 
   // The scalar or text of exactly this type, or null.
   template <class T>
@@ -107,7 +111,8 @@ class Value {
 
  private:
   using Data = std::variant<Undefined, None, bool, Integer, double, Text, Object*>;
-  explicit Value(Data data) : data_(std::move(data)) {}
+  template <class T>
+  Value(std::in_place_type_t<T> type, T value);
   Data data_;
 };
 
@@ -145,7 +150,7 @@ class Dict : public Object {
  private:
   static constexpr size_t kIndexFrom = 12;  // fewer entries are searched one by one
   size_t position(const Value& key) const;
-  void rebuild_index();
+  void build_index();
 
   std::vector<std::pair<Value, Value>> entries_;
   std::map<Value, size_t, KeyLess> index_;  // empty below kIndexFrom entries

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "core/text/jinja/template.hpp"
@@ -37,6 +37,7 @@ RenderOptions tight() {
 
 TEST(Limits, WhatNeverEndsOrGrowsWithoutBoundIsStopped) {
   const std::string loop = "{% set ns = namespace(s='x', l=[1]) %}{% for i in range(99) %}";
+  const std::string on_long_text = "{% set x = 'a' * 1000000 %}{% for i in range(9999) %}";
   const std::string sources[] = {
       "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
       "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
@@ -66,13 +67,21 @@ TEST(Limits, WhatNeverEndsOrGrowsWithoutBoundIsStopped) {
       "{{ [1]|batch(10000000000, 'x')|list }}",
       "{{ ('&' * 1000000)|e }}",
       "{{ ('a\\n' * 100000)|indent(1000) }}",
+      on_long_text + "{% if x|wordcount %}{% endif %}{% endfor %}",
+      on_long_text + "{% if x.isalpha() %}{% endif %}{% endfor %}",
+      on_long_text + "{% if x.rfind('b') %}{% endif %}{% endfor %}",
+      on_long_text + "{% set y = [x]|string %}{% endfor %}",
+      on_long_text + "{% if 'b' in x %}{% endif %}{% endfor %}",
+      "{% set x = range(99999)|list %}{% for i in range(999) %}{% set y = x[:] %}{% endfor %}",
+      "{% set x = range(99999)|list %}{% for i in range(999) %}{% if 0.5 in x %}{% endif %}{% "
+      "endfor %}",
   };
   for (const std::string& source : sources) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const auto result = render(source, ordered_json::object(), tight());
     ASSERT_FALSE(result.ok()) << source;
     EXPECT_EQ(result.status().code(), Code::kOutOfMemory) << source << result.status().message();
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << source;
+    EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC) << source;  // under any sanitizer
   }
 }
 
