@@ -9,10 +9,21 @@ namespace bp::server {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+constexpr size_t kMaxFields = 256;
+
+}  // namespace
+
 FieldReader::FieldReader(const Json& object, std::string path) : path_(std::move(path)) {
+  const std::string place = path_.empty() ? "the body" : path_.substr(0, path_.size() - 1);
+  const std::string param = path_.empty() ? "" : place;
   if (!object.is_object()) {
-    const std::string place = path_.empty() ? "the body" : path_.substr(0, path_.size() - 1);
-    refuse({400, place + " must be a JSON object", path_.empty() ? "" : place, {}});
+    refuse({400, place + " must be a JSON object", param, {}});
+    return;
+  }
+  if (object.size() > kMaxFields) {
+    refuse({400, fmt::format("{} has more than {} fields", place, kMaxFields), param, {}});
     return;
   }
   for (const auto& [name, value] : object.items()) {

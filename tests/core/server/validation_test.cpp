@@ -135,6 +135,12 @@ TEST_F(ValidationTest, SizesAreBounded) {
                  Json(10'001, {{"role", "user"}, {"content", "Hi"}}));
 }
 
+TEST_F(ValidationTest, FieldsAreBounded) {
+  Json body = completion_body;
+  for (int i = 0; i < 300; ++i) body["x" + std::to_string(i)] = nullptr;
+  EXPECT_EQ(ask("/v1/completions", body)->response.status, 400);
+}
+
 TEST_F(ValidationTest, Messages) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "messages"},
