@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/cpu/available_memory.hpp"
 #include "backends/cpu/executable.hpp"
 #include "backends/cpu/plan/planner.hpp"
 #include "backplane/dtype.hpp"
@@ -21,7 +22,9 @@ Result<Settings> read_settings(const Params& params) {
   const std::string_view prepare = params.get_string("prepare", "auto");
   if (prepare == "none") {
     settings.prepare = Prepare::kNone;
-  } else if (prepare != "auto" && prepare != "repack") {
+  } else if (prepare == "repack") {
+    settings.prepare = Prepare::kRepack;
+  } else if (prepare != "auto") {
     return invalid_argument("prepare: '" + std::string(prepare) + "' is not auto, none or repack");
   }
   return settings;
@@ -76,11 +79,29 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const Host& host, const Para
 }
 
 CpuBackend::CpuBackend(const Host& host, const Settings& settings)
-    : host_(host), settings_(settings), weights_(settings.prepare) {}
+    : host_(host), settings_(settings) {}
 
 void CpuBackend::check(const bp_program& program, CheckReport& report) {
   const ProgramView view(program);
   if (validate_program(view, report)) check_limits(view, report);
+}
+
+Result<Prepare> CpuBackend::choose_prepare(const ProgramView& program) const {
+  if (settings_.prepare == Prepare::kNone) return Prepare::kNone;
+  uint64_t bytes = 0;
+  for (const bp_weight& weight : program.weights()) {
+    bytes += PreparedWeight::repacked_bytes(WeightRows::of(weight));
+  }
+  // The rest is for the cache and everyone else.
+  const uint64_t room = available_memory_bytes() / 4 * 3;
+  if (bytes <= room) return Prepare::kRepack;
+  const std::string sizes = "rearranged weights would take " + std::to_string(bytes >> 20) +
+                            " MiB of " + std::to_string(room >> 20) + " MiB";
+  if (settings_.prepare == Prepare::kRepack) {
+    return out_of_memory(sizes + "; set prepare to none");
+  }
+  host_.log(BP_LOG_WARNING, "cpu: " + sizes + ", so they stay in the file, which is slower");
+  return Prepare::kNone;
 }
 
 Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& program,
@@ -92,7 +113,8 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");
   auto view = std::make_shared<const ProgramView>(program);
   const std::shared_ptr<const Team> team = Team::create(host_, options.n_threads);
-  BP_ASSIGN(Plan plan, Planner(*view, weights_, *team, Progress(options.progress)).run());
+  BP_ASSIGN(const Prepare prepare, choose_prepare(*view));
+  BP_ASSIGN(Plan plan, Planner(*view, weights_, prepare, *team, Progress(options.progress)).run());
   KvCache kv(view->kv_slots(), view->header().n_kv_groups, choose_block_size(options.block_size),
              k_type, v_type);
   auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),

@@ -2,16 +2,18 @@
 // The backend: its configuration, what it can compile, and the weights its executables share.
 
 #include <memory>
+#include <optional>
 
 #include "backends/cpu/cpu_features.hpp"
 #include "backends/cpu/weights/weight_store.hpp"
 #include "backplane/backend.hpp"
+#include "backplane/program_view.hpp"
 
 namespace bp::cpu {
 
 struct Settings {
   Isa isa = Isa::kScalar;
-  Prepare prepare = Prepare::kRepack;
+  std::optional<Prepare> prepare;  // unset: kRepack where memory allows
 };
 
 class CpuBackend : public Backend {
@@ -24,6 +26,9 @@ class CpuBackend : public Backend {
                                               const bp_compile_options& options) override;
 
  private:
+  // kOutOfMemory where the settings want more than there is.
+  [[nodiscard]] Result<Prepare> choose_prepare(const ProgramView& program) const;
+
   Host host_;
   Settings settings_;
   WeightStore weights_;

@@ -41,8 +41,8 @@ inline constexpr uint32_t kPanelColumns = 32;
 inline constexpr uint32_t kOutlierRatio = 16;
 
 // How a strip of weights is laid out; described in weights/strip_layout.hpp.
-enum class StripLayout : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
-inline constexpr uint32_t kStripLayouts = 8;
+enum class StripLayout : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kI8 };
+inline constexpr uint32_t kStripLayouts = 9;
 
 enum class FloatType : uint8_t { kF32, kF16, kBF16 };
 inline constexpr uint32_t kFloatTypes = 3;

@@ -1,5 +1,6 @@
 #pragma once
-// Sixteen lanes as arrays, for every processor, and the definition of what the other files do.
+// Sixteen lanes as the compiler's generic vectors, for every processor: what they become is the
+// baseline's instructions (SSE2, NEON, or single numbers).
 // Included by the kernels of this instruction set alone; everything has internal linkage.
 
 #include <math.h>
@@ -13,104 +14,146 @@ namespace {
 
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kFloatRows = 1;
-inline constexpr uint32_t kFloatColumns = 1;
+inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
 
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint32_t Words __attribute__((vector_size(64)));
+typedef uint64_t Longs __attribute__((vector_size(64)));
+typedef int16_t Shorts __attribute__((vector_size(64)));
+typedef uint8_t Bytes __attribute__((vector_size(64)));
+typedef uint16_t HalfWords __attribute__((vector_size(32)));
+typedef uint8_t HalfBytes __attribute__((vector_size(32)));
+typedef int8_t HalfSignedBytes __attribute__((vector_size(32)));
+typedef uint8_t QuarterBytes __attribute__((vector_size(16)));
+typedef int8_t QuarterSignedBytes __attribute__((vector_size(16)));
+
 struct F32x16 {
-  float v[16];
+  Floats v;
 };
 struct I32x16 {
-  int32_t v[16];
+  Ints v;
 };
 struct U8x64 {
-  uint8_t v[64];
+  Bytes v;
 };
 
-template <class Vector = F32x16, class F>
-inline Vector lanes(F&& lane) {
-  Vector y;
-  for (int i = 0; i < static_cast<int>(sizeof y.v / sizeof y.v[0]); ++i) {
-    y.v[i] = static_cast<decltype(+y.v[0])>(lane(i));
-  }
-  return y;
+template <class Vector>
+inline Vector read(const void* p) {
+  Vector v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+// a where the mask is set, else b.
+inline Floats select(Ints mask, Floats a, Floats b) {
+  return (Floats)(((Ints)a & mask) | ((Ints)b & ~mask));
 }
 
 inline F32x16 broadcast(float x) {
-  return lanes([&](int) { return x; });
+  return {x - Floats{}};
 }
 inline F32x16 zero() {
-  return broadcast(0);
+  return {Floats{}};
 }
 inline F32x16 load(const float* p) {
-  return lanes([&](int i) { return p[i]; });
+  return {read<Floats>(p)};
 }
 inline void store(float* p, F32x16 x) {
-  __builtin_memcpy(p, x.v, sizeof x.v);
+  __builtin_memcpy(p, &x.v, sizeof x.v);
 }
 // Lanes from n on are zero and their memory is not touched.
 inline F32x16 load_first(const float* p, size_t n) {
-  return lanes([&](int i) { return static_cast<size_t>(i) < n ? p[i] : 0.0f; });
+  F32x16 x = zero();
+  __builtin_memcpy(&x.v, p, n * sizeof(float));
+  return x;
 }
 inline void store_first(float* p, F32x16 x, size_t n) {
-  __builtin_memcpy(p, x.v, n * sizeof(float));
+  __builtin_memcpy(p, &x.v, n * sizeof(float));
 }
 inline F32x16 add(F32x16 a, F32x16 b) {
-  return lanes([&](int i) { return a.v[i] + b.v[i]; });
+  return {a.v + b.v};
 }
 inline F32x16 sub(F32x16 a, F32x16 b) {
-  return lanes([&](int i) { return a.v[i] - b.v[i]; });
+  return {a.v - b.v};
 }
 inline F32x16 mul(F32x16 a, F32x16 b) {
-  return lanes([&](int i) { return a.v[i] * b.v[i]; });
+  return {a.v * b.v};
 }
 inline F32x16 div(F32x16 a, F32x16 b) {
-  return lanes([&](int i) { return a.v[i] / b.v[i]; });
+  return {a.v / b.v};
 }
 // Rounds twice here.
 inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
-  return lanes([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  return {a.v * b.v + c.v};
 }
 // The second operand where one of the two is NaN.
 inline F32x16 max(F32x16 a, F32x16 b) {
-  return lanes([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  return {select(a.v > b.v, a.v, b.v)};
 }
 inline F32x16 min(F32x16 a, F32x16 b) {
-  return lanes([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  return {select(a.v < b.v, a.v, b.v)};
 }
+// For |x| below 2^22: above that, adding leaves no room for the fraction's neighbours.
 inline F32x16 round(F32x16 x) {
-  return lanes([&](int i) { return rintf(x.v[i]); });
+  constexpr float shift = 12582912.0f;  // 1.5 * 2^23
+  return {(x.v + shift) - shift};
 }
 // y where x < limit, else z.
 inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
-  return lanes([&](int i) { return x.v[i] < limit.v[i] ? y.v[i] : z.v[i]; });
+  return {select(x.v < limit.v, y.v, z.v)};
 }
 // Lanes first <= i < end of x, others of y.
 inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
-  return lanes([&](int i) { return i >= first && i < end ? x.v[i] : y.v[i]; });
+  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return {select((lane >= first) & (lane < end), x.v, y.v)};
 }
 inline F32x16 abs(F32x16 x) {
-  return lanes([&](int i) { return fabsf(x.v[i]); });
+  return {(Floats)((Ints)x.v & 0x7fffffff)};
 }
 inline F32x16 copy_sign(F32x16 magnitude, F32x16 sign) {
-  return lanes([&](int i) { return copysignf(magnitude.v[i], sign.v[i]); });
+  return {(Floats)(((Ints)magnitude.v & 0x7fffffff) | ((Ints)sign.v & INT32_MIN))};
+}
+inline Floats power_of_two(Ints n) {
+  return (Floats)((n + 127) << 23);
 }
 // x * 2^n for integral n in [-252, 252].
 inline F32x16 scale_by_power_of_two(F32x16 x, F32x16 n) {
-  return lanes([&](int i) { return n.v[i] != n.v[i] ? n.v[i] : ldexpf(x.v[i], (int)n.v[i]); });
+  const Ints whole = __builtin_convertvector(n.v, Ints);
+  const Ints half = whole >> 1;
+  return {x.v * power_of_two(half) * power_of_two(whole - half)};
 }
 inline float reduce_add(F32x16 x) {
+  float lanes[16];
+  store(lanes, x);
   for (int half = 8; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) x.v[i] += x.v[i + half];
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   }
-  return x.v[0];
+  return lanes[0];
 }
 inline float reduce_max(F32x16 x) {
+  float lanes[16];
+  store(lanes, x);
   for (int half = 8; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) x.v[i] = x.v[i] > x.v[i + half] ? x.v[i] : x.v[i + half];
+    for (int i = 0; i < half; ++i)
+      lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
   }
-  return x.v[0];
+  return lanes[0];
 }
 
+inline F32x16 load_f16(const uint16_t* p) {
+  const Ints h = __builtin_convertvector(read<HalfWords>(p), Ints);
+  const Ints magnitude = (h & 0x7fff) << 13;
+  const Ints sign = (h & 0x8000) << 16;
+  // Exponents differ by 112; multiplying makes subnormals normal.
+  const Floats finite = (Floats)magnitude * 0x1p112f;
+  const Floats infinite = (Floats)(magnitude | 0x7f800000);
+  const Floats x = select(magnitude >= (0x7c00 << 13), infinite, finite);
+  return {(Floats)((Ints)x | sign)};
+}
+inline F32x16 load_bf16(const uint16_t* p) {
+  return {(Floats)(__builtin_convertvector(read<HalfWords>(p), Ints) << 16)};
+}
 inline float float_of(uint32_t bits) {
   float x;
   __builtin_memcpy(&x, &bits, sizeof x);
@@ -120,14 +163,6 @@ inline uint32_t bits_of(float x) {
   uint32_t bits;
   __builtin_memcpy(&bits, &x, sizeof bits);
   return bits;
-}
-inline float widen_f16(uint16_t h) {
-  const uint32_t magnitude = h & 0x7fffu;
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  if (magnitude >= 0x7c00u) return float_of(sign | 0x7f800000u | (magnitude << 13));
-  // Exponents differ by 112; multiplying makes subnormals normal.
-  const float x = float_of(magnitude << 13) * 0x1p112f;
-  return float_of(sign | bits_of(x));
 }
 inline uint16_t narrow_f16(float x) {
   const uint32_t bits = bits_of(x);
@@ -150,12 +185,6 @@ inline uint16_t narrow_bf16(float x) {
   if (x != x) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }
-inline F32x16 load_f16(const uint16_t* p) {
-  return lanes([&](int i) { return widen_f16(p[i]); });
-}
-inline F32x16 load_bf16(const uint16_t* p) {
-  return lanes([&](int i) { return float_of(static_cast<uint32_t>(p[i]) << 16); });
-}
 inline void store_f16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 16; ++i) p[i] = narrow_f16(x.v[i]);
 }
@@ -163,47 +192,49 @@ inline void store_bf16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 16; ++i) p[i] = narrow_bf16(x.v[i]);
 }
 inline F32x16 load_u8(const uint8_t* p) {
-  return lanes([&](int i) { return p[i]; });
+  return {__builtin_convertvector(__builtin_convertvector(read<QuarterBytes>(p), Ints), Floats)};
 }
 inline F32x16 load_i8(const uint8_t* p) {
-  return lanes([&](int i) { return static_cast<int8_t>(p[i]); });
+  return {
+      __builtin_convertvector(__builtin_convertvector(read<QuarterSignedBytes>(p), Ints), Floats)};
 }
 
 inline I32x16 broadcast_int(int32_t x) {
-  return lanes<I32x16>([&](int) { return x; });
+  return {x + Ints{}};
 }
 inline I32x16 sub(I32x16 a, I32x16 b) {
-  return lanes<I32x16>([&](int i) { return a.v[i] - b.v[i]; });
+  return {a.v - b.v};
 }
 template <int Bits>
 inline I32x16 shift_left(I32x16 x) {
-  return lanes<I32x16>([&](int i) { return x.v[i] * (1 << Bits); });
+  return {(Ints)((Words)x.v << Bits)};
 }
 inline F32x16 to_float(I32x16 x) {
-  return lanes([&](int i) { return static_cast<float>(x.v[i]); });
+  return {__builtin_convertvector(x.v, Floats)};
 }
 // The bits of |x|, which order like the values, NaN above all.
 inline I32x16 magnitude_bits(F32x16 x) {
-  return lanes<I32x16>([&](int i) { return static_cast<int32_t>(bits_of(x.v[i]) & 0x7fffffffu); });
+  return {(Ints)x.v & 0x7fffffff};
 }
 inline I32x16 max(I32x16 a, I32x16 b) {
-  return lanes<I32x16>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  const Ints greater = a.v > b.v;
+  return {(a.v & greater) | (b.v & ~greater)};
 }
 inline int32_t reduce_max(I32x16 x) {
   int32_t y = x.v[0];
-  for (int32_t lane : x.v) y = lane > y ? lane : y;
+  for (int i = 1; i < 16; ++i) y = x.v[i] > y ? x.v[i] : y;
   return y;
 }
 inline int32_t reduce_add(I32x16 x) {
   int32_t y = 0;
-  for (int32_t lane : x.v) y += lane;
+  for (int i = 0; i < 16; ++i) y += x.v[i];
   return y;
 }
-// Nearest integers; what is no int32 becomes the smallest.
+// Nearest integers of what is below 2^22; of anything else some integer.
 inline I32x16 to_int(F32x16 x) {
-  return lanes<I32x16>([&](int i) {
-    return x.v[i] >= -0x1p31f && x.v[i] < 0x1p31f ? static_cast<int32_t>(rintf(x.v[i])) : INT32_MIN;
-  });
+  const F32x16 limit = broadcast(0x1p22f);
+  const Ints fits = (round(x).v < limit.v) & (round(x).v > -limit.v);
+  return {__builtin_convertvector(select(fits, round(x).v, Floats{}), Ints)};
 }
 inline void store_i8(int8_t* p, I32x16 x) {
   for (int i = 0; i < 16; ++i) {
@@ -212,56 +243,65 @@ inline void store_i8(int8_t* p, I32x16 x) {
 }
 
 inline U8x64 load_bytes(const uint8_t* p) {
-  U8x64 x;
-  __builtin_memcpy(x.v, p, sizeof x.v);
-  return x;
+  return {read<Bytes>(p)};
 }
 inline U8x64 low_nibbles(U8x64 x) {
-  for (uint8_t& b : x.v) b &= 15;
-  return x;
+  return {x.v & 15};
 }
 inline U8x64 high_nibbles(U8x64 x) {
-  for (uint8_t& b : x.v) b = static_cast<uint8_t>(b >> 4);
-  return x;
+  return {x.v >> 4};
 }
 // Adds 16 to the bytes whose bit is set.
 inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
-  for (int i = 0; i < 64; ++i) {
-    x.v[i] = static_cast<uint8_t>(x.v[i] + ((bits[i / 8] >> (i % 8) & 1) << 4));
-  }
-  return x;
+  Longs own;
+  for (int i = 0; i < 8; ++i) own[i] = bits[i] * 0x0101010101010101u;
+  own &= 0x8040201008040201u;
+  return {x.v + ((Bytes)((Bytes)own != 0) & 16)};
 }
 // x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
 template <int I>
 inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
-  for (int i = 0; i < 64; ++i) {
-    x.v[i] = static_cast<uint8_t>(x.v[i] | ((pairs.v[i] >> (2 * I) & 3) << 4));
-  }
-  return x;
+  return {x.v | (((pairs.v >> (2 * I)) & 3) << 4)};
 }
 // Signed bytes in the form that dot_signed takes: as they are.
 inline U8x64 prepare_signed(U8x64 x) {
   return x;
 }
-inline int32_t signed_byte(int32_t a, int i) {
-  return static_cast<int8_t>(static_cast<uint32_t>(a) >> (8 * i));
-}
-template <class Byte>
-inline I32x16 dot_bytes(I32x16 sum, U8x64 w, int32_t a) {
-  const int32_t f0 = signed_byte(a, 0), f1 = signed_byte(a, 1);
-  const int32_t f2 = signed_byte(a, 2), f3 = signed_byte(a, 3);
-  for (int r = 0; r < 16; ++r) {
-    const auto at = [&](int i) { return int32_t{static_cast<Byte>(w.v[4 * r + i])}; };
-    sum.v[r] += at(0) * f0 + at(1) * f1 + at(2) * f2 + at(3) * f3;
+
+// The four signed bytes of a as shorts, repeated.
+inline Shorts repeat_shorts(int32_t a) {
+  uint64_t four = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto byte = static_cast<int8_t>(static_cast<uint32_t>(a) >> (8 * i));
+    four |= static_cast<uint64_t>(static_cast<uint16_t>(int16_t{byte})) << (16 * i);
   }
-  return sum;
+  return (Shorts)(four + Longs{});
+}
+// Sums of neighbours.
+inline Ints add_pairs(Shorts products) {
+  const Ints pairs = (Ints)products;
+  return ((Ints)((Words)pairs << 16) >> 16) + (pairs >> 16);
+}
+inline I32x16 dot_shorts(I32x16 sum, Shorts low, Shorts high, int32_t a) {
+  const Shorts factors = repeat_shorts(a);
+  // A product is at most 128 * 127.
+  const Ints x = add_pairs(low * factors);
+  const Ints y = add_pairs(high * factors);
+  return {sum.v +
+          __builtin_shufflevector(x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+          __builtin_shufflevector(x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)};
+}
+template <class Half>
+inline Shorts widen_half(const U8x64& w, int half) {
+  return __builtin_convertvector(read<Half>(reinterpret_cast<const uint8_t*>(&w.v) + 32 * half),
+                                 Shorts);
 }
 // sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
-  return dot_bytes<uint8_t>(sum, w, a);
+  return dot_shorts(sum, widen_half<HalfBytes>(w, 0), widen_half<HalfBytes>(w, 1), a);
 }
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
-  return dot_bytes<int8_t>(sum, w, a);
+  return dot_shorts(sum, widen_half<HalfSignedBytes>(w, 0), widen_half<HalfSignedBytes>(w, 1), a);
 }
 
 }  // namespace

@@ -130,6 +130,20 @@ struct Q6_K : Shape<StripLayout::kQ6_K> {
   }
 };
 
+struct I8 : Shape<StripLayout::kI8> {
+  static constexpr int kOffset8 = kSignedAsUnsigned ? 4 : kNoOffset;
+  static constexpr bool kHasMinimum = false;
+  static constexpr bool kHalves = true;
+  static constexpr bool kSigned = true;
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return prepare_signed(load_bytes(body + 64 * K));
+  }
+  static F32x16 scale(const uint8_t* record, uint32_t, int half) {
+    return load(reinterpret_cast<const float*>(record) + 16 * half);
+  }
+};
+
 // The words of one panel record.
 template <uint32_t N>
 struct PanelRecord {
@@ -267,6 +281,7 @@ void set_strip_kernels(Kernels& kernels) {
   set_widths<Q4_K>(kernels, StripLayout::kQ4_K);
   set_widths<Q5_K>(kernels, StripLayout::kQ5_K);
   set_widths<Q6_K>(kernels, StripLayout::kQ6_K);
+  set_widths<I8>(kernels, StripLayout::kI8);
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

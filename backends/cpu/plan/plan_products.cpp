@@ -4,7 +4,7 @@ namespace bp::cpu {
 
 Status Planner::add_projection(MatmulSpec& spec, const WeightRows& rows, const float* bias,
                                uint32_t out) {
-  BP_ASSIGN(auto weight, weights_.get(rows, team_));
+  BP_ASSIGN(auto weight, weights_.get(rows, prepare_, team_));
   plan_.weights.push_back(weight);
   spec.projections.push_back({std::move(weight), bias, out});
   return {};

@@ -5,9 +5,9 @@
 
 namespace bp::cpu {
 
-Planner::Planner(const ProgramView& program, WeightStore& weights, const Team& team,
-                 const Progress& progress)
-    : program_(program), weights_(weights), team_(team), progress_(progress) {
+Planner::Planner(const ProgramView& program, WeightStore& weights, Prepare prepare,
+                 const Team& team, const Progress& progress)
+    : program_(program), weights_(weights), prepare_(prepare), team_(team), progress_(progress) {
   uses_.resize(program.values().size());
   buffers_.resize(program.values().size());
   producers_.assign(program.values().size(), BP_NONE);

@@ -22,7 +22,7 @@ namespace bp::cpu {
 class Planner {
  public:
   // The program has passed check; its weights' data outlives the plan.
-  Planner(const ProgramView& program, WeightStore& weights, const Team& team,
+  Planner(const ProgramView& program, WeightStore& weights, Prepare prepare, const Team& team,
           const Progress& progress);
 
   Result<Plan> run();
@@ -95,6 +95,7 @@ class Planner {
 
   const ProgramView& program_;
   WeightStore& weights_;
+  const Prepare prepare_;
   const Team& team_;
   const Progress& progress_;
 

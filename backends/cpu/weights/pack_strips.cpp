@@ -1,9 +1,13 @@
 #include "backends/cpu/weights/pack_strips.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
 #include "backplane/dtype.hpp"
+#include "backplane/reference/decode.hpp"
 
 namespace bp::cpu {
 
@@ -178,15 +182,59 @@ void pack_q6_k(const uint8_t* block, uint32_t b, RowPacker out) {
   put_pairs(q, out.row, body + 256);
 }
 
+// The scale of 16 values: the largest that makes all of them multiples of it up to 127, if there is
+// one, else a 127th of their largest magnitude.
+float scale_of_multiples(const float* values) {
+  float largest = 0;
+  for (int i = 0; i < 16; ++i) largest = std::max(largest, std::abs(values[i]));
+  for (int n = 1; n <= 127; ++n) {
+    const float inverse = static_cast<float>(n) / largest;
+    const bool fits = std::all_of(values, values + 16, [=](float v) {
+      return std::abs(v * inverse - std::nearbyint(v * inverse)) < 1e-3f;
+    });
+    if (fits) return largest / static_cast<float>(n);
+  }
+  return largest / 127;
+}
+
+// 32 decoded values of one row.
+void pack_i8(const float* values, RowPacker out) {
+  uint8_t q[32];
+  for (uint32_t half = 0; half < 2; ++half) {
+    const float* own = values + 16 * half;
+    const bool finite = std::all_of(own, own + 16, [](float v) { return std::isfinite(v); });
+    const float scale = finite ? scale_of_multiples(own) : NAN;
+    std::memcpy(out.record + (16 * half + out.row) * sizeof(float), &scale, sizeof scale);
+    for (uint32_t i = 0; i < 16; ++i) {
+      const bool is_zero = !(scale > 0);
+      q[16 * half + i] =
+          static_cast<uint8_t>(is_zero ? 0 : static_cast<int8_t>(std::nearbyint(own[i] / scale)));
+    }
+  }
+  put_bytes(q, out.row, body_of(StripLayout::kI8, out.record, 0));
+}
+
+void pack_i8_row(bp_dtype dtype, const uint8_t* blocks, uint32_t n_columns, uint32_t row,
+                 uint8_t* strip) {
+  const StripShape& shape = kStripShapes[static_cast<int>(StripLayout::kI8)];
+  std::vector<float> values(n_columns);
+  reference::block_decoder(dtype)(blocks, n_columns / dtype_info(dtype).block_elements,
+                                  values.data());
+  for (uint32_t column = 0; column < n_columns; column += kPanelColumns) {
+    pack_i8(values.data() + column, {strip, row});
+    strip += shape.header_bytes + shape.body_bytes;
+  }
+}
+
 struct Source {
   bp_dtype dtype;
   void (*pack)(const uint8_t* block, uint32_t b, RowPacker out);
 };
 // In the order of StripLayout.
-constexpr Source kSources[kStripLayouts] = {{BP_DTYPE_Q4_0, pack_q4_0}, {BP_DTYPE_Q4_1, pack_q4_1},
-                                            {BP_DTYPE_Q5_0, pack_q5_0}, {BP_DTYPE_Q5_1, pack_q5_1},
-                                            {BP_DTYPE_Q8_0, pack_q8_0}, {BP_DTYPE_Q4_K, pack_q4_k},
-                                            {BP_DTYPE_Q5_K, pack_q5_k}, {BP_DTYPE_Q6_K, pack_q6_k}};
+constexpr Source kSources[kStripLayouts - 1] = {
+    {BP_DTYPE_Q4_0, pack_q4_0}, {BP_DTYPE_Q4_1, pack_q4_1}, {BP_DTYPE_Q5_0, pack_q5_0},
+    {BP_DTYPE_Q5_1, pack_q5_1}, {BP_DTYPE_Q8_0, pack_q8_0}, {BP_DTYPE_Q4_K, pack_q4_k},
+    {BP_DTYPE_Q5_K, pack_q5_k}, {BP_DTYPE_Q6_K, pack_q6_k}};
 
 uint32_t record_bytes(const StripShape& shape) {
   return shape.header_bytes + shape.record_columns / kPanelColumns * shape.body_bytes;
@@ -195,7 +243,7 @@ uint32_t record_bytes(const StripShape& shape) {
 }  // namespace
 
 std::optional<StripLayout> strip_layout_of(bp_dtype dtype) {
-  for (uint32_t i = 0; i < kStripLayouts; ++i) {
+  for (uint32_t i = 0; i < std::size(kSources); ++i) {
     if (kSources[i].dtype == dtype) return static_cast<StripLayout>(i);
   }
   return std::nullopt;
@@ -207,12 +255,18 @@ size_t strip_bytes(StripLayout layout, uint32_t n_columns) {
   return n_records * record_bytes(shape);
 }
 
-void pack_strip(StripLayout layout, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
-                uint32_t n_columns, uint8_t* strip) {
+void pack_strip(StripLayout layout, bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes,
+                uint32_t n_rows, uint32_t n_columns, uint8_t* strip) {
+  std::memset(strip, 0, strip_bytes(layout, n_columns));
+  if (layout == StripLayout::kI8) {
+    for (uint32_t row = 0; row < n_rows; ++row) {
+      pack_i8_row(dtype, rows + row * row_stride_bytes, n_columns, row, strip);
+    }
+    return;
+  }
   const StripShape& shape = kStripShapes[static_cast<int>(layout)];
   const Source& source = kSources[static_cast<int>(layout)];
-  const DtypeInfo& type = dtype_info(source.dtype);
-  std::memset(strip, 0, strip_bytes(layout, n_columns));
+  const DtypeInfo& type = dtype_info(dtype);
   for (uint32_t column = 0; column < n_columns; column += shape.record_columns) {
     const uint32_t end = std::min(shape.record_columns, n_columns - column);
     for (uint32_t row = 0; row < n_rows; ++row) {

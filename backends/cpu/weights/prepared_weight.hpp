@@ -32,7 +32,8 @@ struct WeightRows {
 };
 
 enum class Prepare {
-  kNone,    // weights stay where they are; quantised ones are packed strip by strip in each step
+  kNone,    // weights stay where they are; in each step quantised ones are packed strip by strip,
+            // or decoded where their type has no layout of its own
   kRepack,  // quantised weights are kept packed in memory of our own
 };
 
@@ -49,6 +50,9 @@ class PreparedWeight {
   // The rows outlive the weight.
   static Result<std::shared_ptr<const PreparedWeight>> create(const WeightRows& rows,
                                                               Prepare prepare, const Team& team);
+
+  // Memory that kRepack takes for these rows.
+  [[nodiscard]] static uint64_t repacked_bytes(const WeightRows& rows);
 
   [[nodiscard]] uint32_t n_rows() const { return rows_.n_rows; }
   [[nodiscard]] uint32_t n_columns() const { return rows_.n_columns; }

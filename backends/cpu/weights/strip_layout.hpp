@@ -12,6 +12,10 @@
 //   q4_K    256      f16 d[16], f16 -dmin[16], u8 scale[8][16], u8 min[8][16]   nibbles
 //   q5_K    256      as q4_K                                             nibbles, bits
 //   q6_K    256      f16 d[16], 32 unused bytes, i8 scale[16][16]        nibbles, pairs
+//   i8      32       f32 scale[2][16]                                    bytes
+//
+// i8 serves all other block types: decoded, and rounded to 8 bits with a scale per 16 columns,
+// which keeps values that are multiples of such a scale exactly.
 //
 //   nibbles  u8[4][16][4]: byte [j][r][i] holds column 4j+i of row r below, column 16+4j+i above
 //   bits     u64[8]: bit 4r+i of word k is bit 4 of column 4k+i of row r
@@ -45,6 +49,7 @@ inline constexpr StripShape kStripShapes[kStripLayouts] = {
     {256, 320, 256},  // q4_K
     {256, 320, 320},  // q5_K
     {256, 320, 384},  // q6_K
+    {32, 128, 512},   // i8
 };
 
 }  // namespace bp::cpu

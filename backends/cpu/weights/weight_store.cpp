@@ -3,11 +3,11 @@
 namespace bp::cpu {
 
 Result<std::shared_ptr<const PreparedWeight>> WeightStore::get(const WeightRows& rows,
-                                                               const Team& team) {
+                                                               Prepare prepare, const Team& team) {
   const std::lock_guard lock(mutex_);
-  std::weak_ptr<const PreparedWeight>& entry = weights_[rows];
+  std::weak_ptr<const PreparedWeight>& entry = weights_[{rows, prepare}];
   if (auto weight = entry.lock()) return weight;
-  BP_ASSIGN(auto weight, PreparedWeight::create(rows, prepare_, team));
+  BP_ASSIGN(auto weight, PreparedWeight::create(rows, prepare, team));
   entry = weight;
   return weight;
 }

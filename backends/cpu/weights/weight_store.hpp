@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "backends/cpu/weights/prepared_weight.hpp"
 
@@ -11,15 +12,13 @@ namespace bp::cpu {
 
 class WeightStore {
  public:
-  explicit WeightStore(Prepare prepare) : prepare_(prepare) {}
-
-  // The weight of these rows, prepared now unless an executable has it already. [control]
-  Result<std::shared_ptr<const PreparedWeight>> get(const WeightRows& rows, const Team& team);
+  // The weight of these rows, prepared now unless an executable has it already so. [control]
+  Result<std::shared_ptr<const PreparedWeight>> get(const WeightRows& rows, Prepare prepare,
+                                                    const Team& team);
 
  private:
-  const Prepare prepare_;
   std::mutex mutex_;
-  std::map<WeightRows, std::weak_ptr<const PreparedWeight>> weights_;
+  std::map<std::pair<WeightRows, Prepare>, std::weak_ptr<const PreparedWeight>> weights_;
 };
 
 }  // namespace bp::cpu

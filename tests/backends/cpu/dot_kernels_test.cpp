@@ -33,6 +33,10 @@ std::vector<uint32_t> scale_offsets(bp_dtype dtype) {
       return {0, 2};
     case BP_DTYPE_Q6_K:
       return {208};
+    case BP_DTYPE_Q2_K:
+      return {80, 82};
+    case BP_DTYPE_Q3_K:
+      return {108};
     default:
       return {0};
   }
@@ -114,13 +118,15 @@ Dot exact_dot(const float* w, const float* x, uint32_t n) {
   return dot;
 }
 
-void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
-  const StripLayout layout = *strip_layout_of(dtype);
+// rounding: of packed weights, relative to their magnitude.
+void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns,
+                double rounding = 0) {
+  const StripLayout layout = strip_layout_of(dtype).value_or(StripLayout::kI8);
   const std::vector<uint8_t> rows = random_rows(dtype, n_rows, n_columns);
   const size_t stride = row_bytes(dtype, n_columns);
   std::vector<uint8_t> memory(strip_bytes(layout, n_columns) + 64);
   auto* strip = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
-  pack_strip(layout, rows.data(), stride, n_rows, n_columns, strip);
+  pack_strip(layout, dtype, rows.data(), stride, n_rows, n_columns, strip);
   std::vector<float> decoded(size_t{n_rows} * n_columns);
   for (uint32_t r = 0; r < n_rows; ++r) {
     ASSERT_TRUE(reference::decode_row(dtype, rows.data() + r * stride, n_columns,
@@ -139,7 +145,8 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_
         const Dot expected = exact_dot(decoded.data() + size_t{r} * n_columns,
                                        panel.values.data() + size_t{t} * n_columns, n_columns);
         // Scale and minimum terms of a block cancel, and their sum is what is rounded.
-        EXPECT_NEAR(y[t * kStripRows + r], expected.sum, 2e-5 * expected.magnitude + 1e-6)
+        EXPECT_NEAR(y[t * kStripRows + r], expected.sum,
+                    (2e-5 + rounding) * expected.magnitude + 1e-6)
             << dtype_name(dtype) << " width " << n << " row " << r << " of " << n_columns;
       }
       for (uint32_t r = n_rows; r < kStripRows; ++r) EXPECT_EQ(y[t * kStripRows + r], 0.0f);
@@ -160,6 +167,19 @@ TEST(StripDot, AgreesWithDecodedWeights) {
   }
 }
 
+// Types without a layout of their own. Values of the grids are multiples of a scale, and stay
+// exact.
+TEST(StripDot, TakesEveryOtherBlockTypeAsBytes) {
+  for (const Isa isa : available_isas()) {
+    SCOPED_TRACE(isa_name(isa));
+    for (const bp_dtype dtype : {BP_DTYPE_IQ4_NL, BP_DTYPE_IQ4_XS, BP_DTYPE_IQ3_S, BP_DTYPE_IQ3_XXS,
+                                 BP_DTYPE_IQ2_XS, BP_DTYPE_Q3_K}) {
+      test_strip(kernels_of(isa), dtype, kStripRows, 2 * dtype_info(dtype).block_elements, 1e-5);
+    }
+    test_strip(kernels_of(isa), BP_DTYPE_Q2_K, 7, 512, 5e-3);
+  }
+}
+
 // The same sums in the same order, whatever stands beside a row.
 TEST(StripDot, DoesNotDependOnThePanelsWidth) {
   constexpr uint32_t n_columns = 768;
@@ -170,7 +190,7 @@ TEST(StripDot, DoesNotDependOnThePanelsWidth) {
       const StripLayout layout = *strip_layout_of(dtype);
       const std::vector<uint8_t> rows = random_rows(dtype, kStripRows, n_columns);
       std::vector<uint8_t> strip(strip_bytes(layout, n_columns));
-      pack_strip(layout, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
+      pack_strip(layout, dtype, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
                  strip.data());
       std::vector<float> alone;
       for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, 8u, 12u}) {
@@ -246,8 +266,8 @@ TEST(QuantizeRow, KeepsNanAndInfinityOutOfOtherRows) {
     kernels.quantize_row(good.data(), n_columns, panel.data(), 2, 1, seconds);
     const std::vector<uint8_t> rows = random_rows(BP_DTYPE_Q4_1, kStripRows, n_columns);
     std::vector<uint8_t> strip(strip_bytes(StripLayout::kQ4_1, n_columns));
-    pack_strip(StripLayout::kQ4_1, rows.data(), row_bytes(BP_DTYPE_Q4_1, n_columns), kStripRows,
-               n_columns, strip.data());
+    pack_strip(StripLayout::kQ4_1, BP_DTYPE_Q4_1, rows.data(), row_bytes(BP_DTYPE_Q4_1, n_columns),
+               kStripRows, n_columns, strip.data());
     float y[2 * kStripRows];
     kernels.strip_dot[static_cast<int>(StripLayout::kQ4_1)][2](strip.data(), n_columns,
                                                                panel.data(), y, kStripRows);
