@@ -201,8 +201,8 @@ class Evaluator {
     return finite(node, node.op == Operator::kFloorDivide ? quotient : a - b * quotient);
   }
   Result<Value> finite(const Node& node, double value) const {
-    if (std::isfinite(value)) return Value(value);
-    return error(node, "the result is not finite");
+    if (!std::isfinite(value)) return error(node, "the result is not finite");
+    return Value(value);
   }
 
   const std::string& text_;
