@@ -194,6 +194,7 @@ class FetchModel(unittest.TestCase):
 
     def interrupt(self, number):
         self.index.stall_after = 1_000_000
+        self.index.stalled.clear()  # an earlier interruption has set it
         process = self.start()
         self.assertTrue(self.index.stalled.wait(30))
         time.sleep(0.3)  # until the bytes sent have been written to disk
