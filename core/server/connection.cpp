@@ -327,7 +327,13 @@ void Connection::abandoned(uint64_t exchange) {
 
 void Connection::queue(std::string bytes) {
   unsent_bytes_ += bytes.size();
-  unsent_.push_back(std::move(bytes));
+  // The front may be on its way to the kernel; what waits behind it shares one send.
+  constexpr size_t kOneSend = 64 << 10;
+  if (unsent_.size() > 1 && unsent_.back().size() + bytes.size() <= kOneSend) {
+    unsent_.back() += bytes;
+  } else {
+    unsent_.push_back(std::move(bytes));
+  }
   if (!writing_) write_next();
 }
 
