@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, SchedulerFaultTest,
                                            &kFactory<Fault::kPreemptsWaiting>,
                                            &kFactory<Fault::kUnknownAction>,
                                            &kFactory<Fault::kError>),
-                         [](const auto& info) { return "Fault" + std::to_string(info.index); });
+                         [](const auto& fault) { return "Fault" + std::to_string(fault.index); });
 
 // One running sequence with a token to decode and no block for it, and one waiting.
 struct Columns {
