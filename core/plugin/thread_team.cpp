@@ -115,6 +115,8 @@ ThreadTeam::~ThreadTeam() {
 void ThreadTeam::start_workers() {
   sigset_t all, before;
   sigfillset(&all);
+  // Faults of the thread itself: blocked, they would end the process without a word.
+  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // workers inherit it: signals go elsewhere
   for (uint32_t i = 1; i < n_threads_; ++i) {
     workers_.emplace_back([this, i] { work(i); });

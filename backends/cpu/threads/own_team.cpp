@@ -46,12 +46,13 @@ void wait_until(Done&& done) {
   while (!wait_awake(kYieldInBarrier, done)) std::this_thread::sleep_for(kNap);
 }
 
-// Signals are the host's: its threads inherit its mask, ours block everything.
+// Signals are the host's: its threads inherit its mask, ours block everything but their own faults.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
+    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
