@@ -1,8 +1,8 @@
 """The official OpenAI client for Python against the server."""
 
-import re
 import importlib.util
 import os
+import re
 import sys
 import unittest
 
@@ -127,7 +127,7 @@ class Keys(unittest.TestCase):
 @needs_smollm2
 def shipped_value(key):
     """A plain value of configs/smollm2.yaml."""
-    path = os.path.join(os.environ["BACKPLANE_SOURCE_DIR"], "configs", "smollm2.yaml")
+    path = os.path.join(SOURCE, "configs", "smollm2.yaml")
     with open(path, encoding="utf-8") as file:
         return re.search(rf"^ +{key}: ([^#\n]*)", file.read(), re.M).group(1).strip()
 
