@@ -57,7 +57,7 @@ class Bench {
       team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
         const size_t part = memory_.size() / n / sizeof(float) / 16 * 16;
         const auto* floats = reinterpret_cast<const float*>(memory_.data());
-        sums[worker] = kernels_.sum(floats + worker * part, part);
+        sums[worker] = probe_.sum(floats + worker * part, part);
       });
     });
     consume(sums.data());
@@ -119,6 +119,7 @@ class Bench {
   static void consume(const float* values) { asm volatile("" : : "r"(values) : "memory"); }
 
   const Kernels& kernels_;
+  const Kernels& probe_ = kernels_of(available_isas().back());
   const Team& team_;
   const AlignedBuffer& memory_;
 };

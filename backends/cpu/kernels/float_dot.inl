@@ -8,20 +8,27 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
-// R weight rows times N activation rows.
-template <class Type, uint32_t R, uint32_t N>
-inline void dot_tile(const uint8_t* w, size_t w_stride_bytes, const float* x, size_t x_stride,
-                     uint32_t n_columns, float* y, size_t y_stride) {
+// Columns that a tile takes at once: kBlockRows rows of activations and a strip of weights of so
+// many columns stay in the first-level cache. A multiple of 16.
+constexpr uint32_t kBlockColumns = 256;
+constexpr uint32_t kBlockRows = 12;
+
+// Lanes of R weight rows times N activation rows, which columns are added to in ascending order.
+template <uint32_t R, uint32_t N>
+struct Lanes {
   F32x16 sums[R][N];
-  BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums[r][t] = zero();
-  }
+};
+
+template <class Type, uint32_t R, uint32_t N>
+inline void add_columns(const uint8_t* w, size_t w_stride_bytes, const float* x, size_t x_stride,
+                        uint32_t n_columns, Lanes<R, N>& lanes) {
   const auto step = [&](uint32_t column, auto load_w, auto load_x) {
     F32x16 xs[N];
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = load_x(x + t * x_stride + column);
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
       const F32x16 ws = load_w(Type::at(w + r * w_stride_bytes) + column);
-      BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums[r][t] = fma(ws, xs[t], sums[r][t]);
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) lanes.sums[r][t] =
+          fma(ws, xs[t], lanes.sums[r][t]);
     }
   };
   uint32_t column = 0;
@@ -35,9 +42,30 @@ inline void dot_tile(const uint8_t* w, size_t w_stride_bytes, const float* x, si
         column, [=](const auto* p) { return Type::load_first(p, rest); },
         [=](const float* p) { return load_first(p, rest); });
   }
+}
+
+template <uint32_t R, uint32_t N>
+inline void clear(Lanes<R, N>& lanes) {
   BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t * y_stride + r] = reduce_add(sums[r][t]);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) lanes.sums[r][t] = zero();
   }
+}
+
+template <uint32_t R, uint32_t N>
+inline void store_sums(const Lanes<R, N>& lanes, float* y, size_t y_stride) {
+  BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t * y_stride + r] = reduce_add(lanes.sums[r][t]);
+  }
+}
+
+// All columns at once.
+template <class Type, uint32_t R, uint32_t N>
+inline void dot_tile(const uint8_t* w, size_t w_stride_bytes, const float* x, size_t x_stride,
+                     uint32_t n_columns, float* y, size_t y_stride) {
+  Lanes<R, N> lanes;
+  clear(lanes);
+  add_columns<Type>(w, w_stride_bytes, x, x_stride, n_columns, lanes);
+  store_sums(lanes, y, y_stride);
 }
 
 template <class Type, uint32_t N>
@@ -54,11 +82,44 @@ inline void dot_rows(const uint8_t* w, size_t w_stride_bytes, uint32_t n_w_rows,
   }
 }
 
+// A whole strip times kBlockRows activation rows, block by block of columns. The lanes of a tile
+// wait in memory between its blocks, so that sums are those of dot_tile.
+template <class Type>
+void dot_block(const uint8_t* w, size_t w_stride_bytes, const float* x, size_t x_stride,
+               uint32_t n_columns, float* y, size_t y_stride) {
+  using Tile = Lanes<kFloatRows, kFloatColumns>;
+  Tile tiles[kStripRows / kFloatRows][kBlockRows / kFloatColumns];
+  for (auto& row : tiles) {
+    for (Tile& tile : row) clear(tile);
+  }
+  for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
+    const uint32_t n = n_columns - column < kBlockColumns ? n_columns - column : kBlockColumns;
+    for (uint32_t i = 0; i < kStripRows / kFloatRows; ++i) {
+      const uint8_t* own_w = w + i * kFloatRows * w_stride_bytes + column * Type::kBytes;
+      for (uint32_t j = 0; j < kBlockRows / kFloatColumns; ++j) {
+        Tile lanes = tiles[i][j];
+        add_columns<Type>(own_w, w_stride_bytes, x + j * kFloatColumns * x_stride + column,
+                          x_stride, n, lanes);
+        tiles[i][j] = lanes;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < kStripRows / kFloatRows; ++i) {
+    for (uint32_t j = 0; j < kBlockRows / kFloatColumns; ++j) {
+      store_sums(tiles[i][j], y + j * kFloatColumns * y_stride + i * kFloatRows, y_stride);
+    }
+  }
+}
+
 template <class Type>
 void float_dot(const void* weights, size_t w_stride_bytes, uint32_t n_w_rows, const float* x,
                size_t x_stride, uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride) {
   const auto* w = static_cast<const uint8_t*>(weights);
   uint32_t t = 0;
+  for (; n_w_rows == kStripRows && t + kBlockRows <= n_x_rows; t += kBlockRows) {
+    dot_block<Type>(w, w_stride_bytes, x + t * x_stride, x_stride, n_columns, y + t * y_stride,
+                    y_stride);
+  }
   for (; t + kFloatColumns <= n_x_rows; t += kFloatColumns) {
     dot_rows<Type, kFloatColumns>(w, w_stride_bytes, n_w_rows, x + t * x_stride, x_stride,
                                   n_columns, y + t * y_stride, y_stride);

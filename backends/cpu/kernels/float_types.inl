@@ -6,6 +6,7 @@ namespace {
 
 struct F32 {
   using Element = float;
+  static constexpr uint32_t kBytes = sizeof(Element);
   static const float* at(const void* p) { return static_cast<const float*>(p); }
   static F32x16 load(const float* p) { return BP_CPU_ISA::load(p); }
   static F32x16 load_first(const float* p, size_t n) { return BP_CPU_ISA::load_first(p, n); }
@@ -14,6 +15,7 @@ struct F32 {
 
 struct F16 {
   using Element = uint16_t;
+  static constexpr uint32_t kBytes = sizeof(Element);
   static const uint16_t* at(const void* p) { return static_cast<const uint16_t*>(p); }
   static F32x16 load(const uint16_t* p) { return load_f16(p); }
   static F32x16 load_first(const uint16_t* p, size_t n) {
@@ -26,6 +28,7 @@ struct F16 {
 
 struct BF16 {
   using Element = uint16_t;
+  static constexpr uint32_t kBytes = sizeof(Element);
   static const uint16_t* at(const void* p) { return static_cast<const uint16_t*>(p); }
   static F32x16 load(const uint16_t* p) { return load_bf16(p); }
   static F32x16 load_first(const uint16_t* p, size_t n) {

@@ -238,6 +238,28 @@ TEST(FloatDot, AgreesWithDoublePrecisionOnOddShapes) {
   }
 }
 
+// Many rows go block by block of columns through the cache, few do not.
+TEST(FloatDot, DoesNotDependOnTheNumberOfRows) {
+  constexpr uint32_t n_x = 30;
+  for (const Isa isa : available_isas()) {
+    for (const uint32_t n_columns : {16u, 256u, 600u}) {
+      const auto w = test::normal_values("w", kStripRows * n_columns);
+      const auto x = test::normal_values("x", n_x * n_columns);
+      const FloatDot dot = kernels_of(isa).float_dot[static_cast<int>(FloatType::kF32)];
+      std::vector<float> together(n_x * kStripRows);
+      std::vector<float> alone(n_x * kStripRows);
+      const size_t stride = n_columns * sizeof(float);
+      dot(w.data(), stride, kStripRows, x.data(), n_columns, n_x, n_columns, together.data(),
+          kStripRows);
+      for (uint32_t t = 0; t < n_x; ++t) {
+        dot(w.data(), stride, kStripRows, x.data() + t * n_columns, n_columns, 1, n_columns,
+            alone.data() + t * kStripRows, kStripRows);
+      }
+      EXPECT_EQ(together, alone) << isa_name(isa) << " " << n_columns;
+    }
+  }
+}
+
 TEST(QuantizeRow, IsWithinHalfAStepOfItsBlock) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 #include <numeric>
+#include <ostream>
 
 #include "backplane/dtype.hpp"
 #include "backplane/reference/backend.hpp"
@@ -48,6 +49,10 @@ struct Config {
   NamedFactory backend;
   bp_dtype dtype = BP_DTYPE_F32;
 };
+
+void PrintTo(const Config& config, std::ostream* out) {
+  *out << config.backend.name << " " << dtype_name(config.dtype);
+}
 
 class Model {
  public:
