@@ -1,0 +1,82 @@
+#include "backends/cpu/plan/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/plan/planner.hpp"
+#include "tests/support/tiny_llama.hpp"
+
+namespace bp::cpu {
+namespace {
+
+class PlanTest : public testing::Test {
+ protected:
+  Plan plan_of(test::TinyLlama& llama) {
+    const ProgramView view(llama.program());
+    Result<Plan> plan = Planner(view, weights_, Prepare::kRepack, *team_, Progress(nullptr)).run();
+    EXPECT_TRUE(plan.ok()) << plan.status().message();
+    return std::move(plan).value();
+  }
+
+  WeightStore weights_;
+  std::shared_ptr<Team> team_ = Team::create(Host(), 1);
+};
+
+// Each stage costs a barrier.
+TEST_F(PlanTest, ALlamaLayerTakesFiveStages) {
+  test::TinyLlama llama(BP_DTYPE_Q8_0);
+  const Plan plan = plan_of(llama);
+  constexpr uint32_t embed_and_rope_table = 2;
+  constexpr uint32_t head = 1;
+  EXPECT_EQ(plan.stages.size(), embed_and_rope_table + 5 * test::TinyLlama::kLayers + head);
+  ASSERT_EQ(plan.outputs.size(), 1u);
+  EXPECT_TRUE(plan.outputs[0].is_direct);
+  EXPECT_EQ(plan.outputs[0].writer, plan.stages.size() - 1);
+}
+
+TEST_F(PlanTest, BuffersInUseTogetherDoNotOverlap) {
+  test::TinyLlama llama;
+  Plan plan = plan_of(llama);
+  const StageLimits limits{64, 16, &kernels_of(Isa::kScalar)};
+  const size_t total = lay_out_buffers(plan, limits);
+  const auto n_stages = static_cast<uint32_t>(plan.stages.size());
+  const auto lives = [&](uint32_t buffer) {
+    Range range{n_stages, 0};
+    for (uint32_t s = 0; s < n_stages; ++s) {
+      for (const auto& used : {plan.stages[s]->reads, plan.stages[s]->writes}) {
+        if (std::ranges::find(used, buffer) == used.end()) continue;
+        range = {std::min(range.begin, s), std::max(range.end, s)};
+      }
+    }
+    return range;
+  };
+  size_t sum = 0;
+  for (uint32_t a = 0; a < plan.buffers.size(); ++a) {
+    const size_t begin = plan.buffers[a].offset;
+    const size_t end = begin + plan.buffers[a].bytes(limits);
+    EXPECT_LE(end, total);
+    sum += end - begin;
+    for (uint32_t b = 0; b < a; ++b) {
+      const Range x = lives(a), y = lives(b);
+      const bool together = x.begin <= y.end && y.begin <= x.end;
+      const size_t other = plan.buffers[b].offset;
+      const bool overlap = begin < other + plan.buffers[b].bytes(limits) && other < end;
+      EXPECT_FALSE(together && overlap) << a << " and " << b;
+    }
+  }
+  EXPECT_LT(total, sum) << "memory is used again";
+}
+
+TEST_F(PlanTest, ExecutablesShareWeights) {
+  test::TinyLlama llama(BP_DTYPE_Q8_0);
+  const Plan first = plan_of(llama);
+  const Plan second = plan_of(llama);
+  ASSERT_EQ(first.weights.size(), second.weights.size());
+  for (size_t i = 0; i < first.weights.size(); ++i) EXPECT_EQ(first.weights[i], second.weights[i]);
+  EXPECT_GT(first.weights_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace bp::cpu
