@@ -1,12 +1,10 @@
 #include "fixture.hpp"
+#include "tests/support/built_plugin.hpp"
 
 #include <chrono>
 #include <cstdlib>
 #include <random>
 #include <thread>
-
-#include "core/plugin/library.hpp"
-#include "core/plugin/manifest.hpp"
 
 namespace bp::engine::testing {
 
@@ -74,25 +72,9 @@ uint32_t CollectingSink::n_prompt_logprobs_calls() {
 
 namespace {
 
-const bp_host* bare_host() {
-  static const bp_host host = make_growable<bp_host>();
-  return &host;
-}
-
-struct Loaded {
-  plugin::Manifest manifest;
-  std::shared_ptr<const plugin::Library> library;
-};
-
-Loaded load_plugin(const std::string& id) {
-  const char* build = std::getenv("BACKPLANE_BUILD_DIR");
-  const std::string folder = build == nullptr ? "." : build;
-  auto manifest = plugin::read_manifest(folder + "/lib/backplane/" + id + ".plugin.yaml");
-  EXPECT_TRUE(manifest.ok()) << manifest.status().message();
-  auto library = plugin::Library::load(*manifest);
-  EXPECT_TRUE(library.ok()) << library.status().message();
-  return {*manifest, *library};
-}
+using bp::testing::bare_host;
+using bp::testing::load_plugin;
+using bp::testing::Loaded;
 
 plugin::SchedulerHandle make_scheduler(const bp_scheduler_factory* factory) {
   if (factory == nullptr) {

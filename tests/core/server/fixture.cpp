@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "core/engine/stats.hpp"
-#include "core/plugin/library.hpp"
-#include "core/plugin/manifest.hpp"
 #include "tests/core/text/small_vocabulary.hpp"
+#include "tests/support/built_plugin.hpp"
 
 namespace bp::server::testing {
 
@@ -105,25 +104,9 @@ constexpr char kTemplate[] =
     "{% endfor %}{% if add_generation_prompt %}<|start|>assistant\n"
     "{% if thinking is defined %}({{ thinking }}){% endif %}{% endif %}";
 
-const bp_host* bare_host() {
-  static const bp_host host = make_growable<bp_host>();
-  return &host;
-}
-
-struct Loaded {
-  plugin::Manifest manifest;
-  std::shared_ptr<const plugin::Library> library;
-};
-
-Loaded load_plugin(const std::string& id) {
-  const char* build = std::getenv("BACKPLANE_BUILD_DIR");
-  const std::string folder = build == nullptr ? "." : build;
-  auto manifest = plugin::read_manifest(folder + "/lib/backplane/" + id + ".plugin.yaml");
-  EXPECT_TRUE(manifest.ok()) << manifest.status().message();
-  auto library = plugin::Library::load(*manifest);
-  EXPECT_TRUE(library.ok()) << library.status().message();
-  return {*manifest, *library};
-}
+using bp::testing::bare_host;
+using bp::testing::load_plugin;
+using bp::testing::Loaded;
 
 // Position after the last assistant's header, or 0.
 size_t answer_begin(std::span<const int32_t> history) {
