@@ -192,10 +192,15 @@ TEST_F(GenerationTest, HigherPriorityRunsFirst) {
   options.limits.max_output_rows = 16;
   start(options);
   std::atomic<bool> held{true};
+  std::atomic<bool> begun{false};
   model.before_step = [&] {
+    begun = true;
     while (held) std::this_thread::yield();
   };
+  // The others arrive while its step is at work: had they come before it, the first to run would be
+  // the highest priority of those that happened to be there.
   auto running = submit(make_request(make_prompt(1, 4), 10));
+  while (!begun) std::this_thread::yield();
   std::mutex mutex;
   std::vector<int> order;
   std::vector<std::shared_ptr<CollectingSink>> sinks;
