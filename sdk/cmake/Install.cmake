@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 get_property(plugins GLOBAL PROPERTY BACKPLANE_PLUGINS)
 
-install(TARGETS backplane RUNTIME DESTINATION bin)
+install(TARGETS backplane backplane-conform RUNTIME DESTINATION bin)
 foreach(plugin ${plugins})
   install(TARGETS ${plugin} LIBRARY DESTINATION lib/backplane)
   get_target_property(manifest ${plugin} BACKPLANE_MANIFEST)
@@ -29,4 +29,7 @@ install(PROGRAMS configs/fetch_model.py DESTINATION share/backplane/configs)
 install(DIRECTORY configs/architectures DESTINATION share/backplane/configs
         FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY sdk/ops DESTINATION share/backplane FILES_MATCHING PATTERN "*.yaml")
+# The model of backplane-conform, and what it must answer.
+install(FILES tests/data/tiny/tiny-chat.gguf tests/data/tiny/expected.json
+        DESTINATION share/backplane/conformance)
 install(FILES LICENSE DESTINATION share/backplane)

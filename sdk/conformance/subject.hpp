@@ -1,11 +1,12 @@
 #pragma once
-// The plugin under test: its manifest, its library (loaded on first use), and the configuration that
-// its objects are created with.
+// The plugin under test: its manifest, its library (loaded on first use), and the configuration
+// that its objects are created with.
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backplane/plugin.h"
@@ -17,6 +18,7 @@ struct ManifestParam {
   std::string key;            // dotted
   uint32_t type = 0;          // BP_TYPE_*
   std::string default_value;  // as written; "" where there is none
+  bool has_default = false;
 };
 
 struct Manifest {
@@ -26,7 +28,12 @@ struct Manifest {
   std::vector<std::string> kinds;   // factory ids
   std::vector<std::string> stages;  // of a sampler
   std::vector<ManifestParam> config;
+
+  [[nodiscard]] bool has_kind(std::string_view kind) const;
 };
+
+// Errors name the file and what is wrong with it.
+[[nodiscard]] Result<Manifest> read_manifest(const std::filesystem::path& path);
 
 struct Options {
   uint64_t seed = 1;
@@ -47,7 +54,11 @@ class Subject {
   [[nodiscard]] const Manifest& manifest() const;
   [[nodiscard]] const Options& options() const;
 
-  // Loads the library once; throws Failure where that is impossible.
+  // Loads the library once, with every symbol bound and for good; throws Failure where that is
+  // impossible.
+  [[nodiscard]] bp_plugin_query_fn query();
+
+  // What the library says of itself, zero-extended; throws Failure where it says nothing.
   [[nodiscard]] const bp_plugin& plugin();
 
   // A zero-extended copy of the plugin's table for a kind; throws Failure where it has none.
@@ -59,7 +70,7 @@ class Subject {
   }
 
   // The manifest's defaults and --set, sorted by key; lives as long as the subject.
-  [[nodiscard]] const bp_params& params();
+  [[nodiscard]] const bp_params& params() const;
 
  private:
   struct Impl;

@@ -5,11 +5,13 @@
 
 #include "backends/cpu/cpu_features.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
-#include "tests/support/backend_session.hpp"
-#include "tests/support/tiny_llama.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 constexpr bp_backend_factory kFactory = backend_factory<cpu::CpuBackend>();
 

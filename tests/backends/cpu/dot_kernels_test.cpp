@@ -15,7 +15,7 @@
 #include "backplane/half.hpp"
 #include "backplane/reference/decode.hpp"
 #include "backplane/reference/encode.hpp"
-#include "tests/support/random_values.hpp"
+#include "sdk/conformance/support/random_values.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -99,7 +99,7 @@ Panel make_panel(const Kernels& kernels, const std::vector<float>& x, uint32_t n
 
 // Normal values, and in row 1 of wide ones an outlier.
 std::vector<float> activations(uint32_t n, uint32_t n_columns) {
-  std::vector<float> x = test::normal_values("activations", size_t{n} * n_columns);
+  std::vector<float> x = conformance::normal_values("activations", size_t{n} * n_columns);
   if (n > 1 && n_columns > 512) x[n_columns + 300] = 1000;
   return x;
 }
@@ -185,7 +185,7 @@ TEST(StripDot, DoesNotDependOnThePanelsWidth) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {
     const Kernels& kernels = kernels_of(isa);
-    const std::vector<float> x = test::normal_values("width", n_columns);
+    const std::vector<float> x = conformance::normal_values("width", n_columns);
     for (const bp_dtype dtype : kStripTypes) {
       const StripLayout layout = *strip_layout_of(dtype);
       const std::vector<uint8_t> rows = random_rows(dtype, kStripRows, n_columns);
@@ -216,8 +216,8 @@ TEST(FloatDot, AgreesWithDoublePrecisionOnOddShapes) {
       for (const uint32_t n_columns : {1u, 15u, 16u, 17u, 64u, 172u}) {
         constexpr uint32_t n_w = 7;
         constexpr uint32_t n_x = 6;
-        const auto w = test::normal_values("w", n_w * n_columns);
-        const auto x = test::normal_values("x", n_x * n_columns);
+        const auto w = conformance::normal_values("w", n_w * n_columns);
+        const auto x = conformance::normal_values("x", n_x * n_columns);
         std::vector<uint64_t> encoded(n_w * n_columns);
         ASSERT_TRUE(reference::encode_row(dtype, w.data(), w.size(), encoded.data()).ok());
         std::vector<float> rounded(w.size());
@@ -243,8 +243,8 @@ TEST(FloatDot, DoesNotDependOnTheNumberOfRows) {
   constexpr uint32_t n_x = 30;
   for (const Isa isa : available_isas()) {
     for (const uint32_t n_columns : {16u, 256u, 600u}) {
-      const auto w = test::normal_values("w", kStripRows * n_columns);
-      const auto x = test::normal_values("x", n_x * n_columns);
+      const auto w = conformance::normal_values("w", kStripRows * n_columns);
+      const auto x = conformance::normal_values("x", n_x * n_columns);
       const FloatDot dot = kernels_of(isa).float_dot[static_cast<int>(FloatType::kF32)];
       std::vector<float> together(n_x * kStripRows);
       std::vector<float> alone(n_x * kStripRows);
@@ -279,9 +279,9 @@ TEST(QuantizeRow, KeepsNanAndInfinityOutOfOtherRows) {
   constexpr uint32_t n_columns = 64;
   for (const Isa isa : available_isas()) {
     const Kernels& kernels = kernels_of(isa);
-    std::vector<float> bad = test::normal_values("bad", n_columns);
+    std::vector<float> bad = conformance::normal_values("bad", n_columns);
     bad[40] = NAN;
-    const std::vector<float> good = test::normal_values("good", n_columns);
+    const std::vector<float> good = conformance::normal_values("good", n_columns);
     std::vector<int32_t> panel(panel_words(2, n_columns));
     const uint32_t seconds = max_seconds(2, n_columns);
     kernels.quantize_row(bad.data(), n_columns, panel.data(), 2, 0, seconds);

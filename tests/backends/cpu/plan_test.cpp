@@ -6,14 +6,14 @@
 
 #include "backends/cpu/cpu_features.hpp"
 #include "backends/cpu/plan/planner.hpp"
-#include "tests/support/tiny_llama.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::cpu {
 namespace {
 
 class PlanTest : public testing::Test {
  protected:
-  Plan plan_of(test::TinyLlama& llama) {
+  Plan plan_of(conformance::TinyLlama& llama) {
     const ProgramView view(llama.program());
     Result<Plan> plan = Planner(view, weights_, Prepare::kRepack, *team_, Progress(nullptr)).run();
     EXPECT_TRUE(plan.ok()) << plan.status().message();
@@ -26,18 +26,18 @@ class PlanTest : public testing::Test {
 
 // Each stage costs a barrier.
 TEST_F(PlanTest, ALlamaLayerTakesFiveStages) {
-  test::TinyLlama llama(BP_DTYPE_Q8_0);
+  conformance::TinyLlama llama(BP_DTYPE_Q8_0);
   const Plan plan = plan_of(llama);
   constexpr uint32_t embed_and_rope_table = 2;
   constexpr uint32_t head = 1;
-  EXPECT_EQ(plan.stages.size(), embed_and_rope_table + 5 * test::TinyLlama::kLayers + head);
+  EXPECT_EQ(plan.stages.size(), embed_and_rope_table + 5 * conformance::TinyLlama::kLayers + head);
   ASSERT_EQ(plan.outputs.size(), 1u);
   EXPECT_TRUE(plan.outputs[0].is_direct);
   EXPECT_EQ(plan.outputs[0].writer, plan.stages.size() - 1);
 }
 
 TEST_F(PlanTest, BuffersInUseTogetherDoNotOverlap) {
-  test::TinyLlama llama;
+  conformance::TinyLlama llama;
   Plan plan = plan_of(llama);
   const StageLimits limits{64, 16, &kernels_of(Isa::kScalar)};
   const size_t total = lay_out_buffers(plan, limits);
@@ -70,7 +70,7 @@ TEST_F(PlanTest, BuffersInUseTogetherDoNotOverlap) {
 }
 
 TEST_F(PlanTest, ExecutablesShareWeights) {
-  test::TinyLlama llama(BP_DTYPE_Q8_0);
+  conformance::TinyLlama llama(BP_DTYPE_Q8_0);
   const Plan first = plan_of(llama);
   const Plan second = plan_of(llama);
   ASSERT_EQ(first.weights.size(), second.weights.size());

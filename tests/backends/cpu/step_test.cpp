@@ -12,13 +12,15 @@
 #include "backplane/dtype.hpp"
 #include "backplane/reference/backend.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
-#include "tests/support/backend_session.hpp"
-#include "tests/support/batch_builder.hpp"
-#include "tests/support/ops/op_case.hpp"
-#include "tests/support/tiny_llama.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kVocab = TinyLlama::kVocab;

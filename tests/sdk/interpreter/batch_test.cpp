@@ -10,12 +10,14 @@
 #include <numeric>
 
 #include "backplane/reference/backend.hpp"
-#include "tests/support/backend_session.hpp"
-#include "tests/support/batch_builder.hpp"
-#include "tests/support/tiny_llama.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kBlockSize = 4, kBlocks = 32, kVocab = TinyLlama::kVocab;

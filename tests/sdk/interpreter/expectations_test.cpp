@@ -9,13 +9,15 @@
 #include "backplane/reference/backend.hpp"
 #include "backplane/reference/dot.hpp"
 #include "kernels/kernels.hpp"
-#include "tests/support/backend_session.hpp"
-#include "tests/support/batch_builder.hpp"
-#include "tests/support/program_builder.hpp"
-#include "tests/support/random_values.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/program_builder.hpp"
+#include "sdk/conformance/support/random_values.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 using reference::Matrix;
 using Floats = std::vector<float>;

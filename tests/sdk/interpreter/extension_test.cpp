@@ -7,12 +7,14 @@
 #include <thread>
 
 #include "backplane/reference/backend.hpp"
-#include "tests/support/backend_session.hpp"
-#include "tests/support/batch_builder.hpp"
-#include "tests/support/tiny_llama.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 

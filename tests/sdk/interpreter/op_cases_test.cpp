@@ -8,10 +8,13 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/reference/backend.hpp"
-#include "tests/support/ops/op_case.hpp"
+#include "sdk/conformance/support/ops/op_case.hpp"
+#include "tests/support/op_specs.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 

@@ -7,10 +7,13 @@
 #include "backplane/dtype.hpp"
 #include "backplane/op_attributes.hpp"
 #include "backplane/op_schema.hpp"
-#include "tests/support/ops/op_spec.hpp"
+#include "sdk/conformance/support/ops/op_spec.hpp"
+#include "tests/support/op_specs.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 void expect_slots(const std::vector<SpecSlot>& spec, std::span<const SlotSchema> schema,
                   std::string_view default_dtype) {

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/tiny_llama.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
 namespace {
+
+using namespace conformance;
 
 using testing::AllOf;
 using testing::Contains;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "backplane/backend.h"
-#include "tests/support/ops/op_spec.hpp"
+#include "sdk/conformance/support/ops/op_spec.hpp"
 
-namespace bp::test {
+namespace bp::conformance {
 
 enum class CaseForm { kOp, kBody };
 
@@ -26,4 +26,4 @@ struct CaseRun {
 [[nodiscard]] std::string compare(const std::vector<float>& reference,
                                   const std::vector<float>& found, const ErrorBound& bound);
 
-}  // namespace bp::test
+}  // namespace bp::conformance

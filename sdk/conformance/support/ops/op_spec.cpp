@@ -1,15 +1,13 @@
-#include "tests/support/ops/op_spec.hpp"
+#include "sdk/conformance/support/ops/op_spec.hpp"
 
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
 
 #include "backplane/dtype.hpp"
 
-namespace bp::test {
+namespace bp::conformance {
 
 namespace {
 
@@ -120,11 +118,9 @@ ErrorBound OpSpec::bound(bp_dtype weights, bp_dtype kv) const {
   throw std::runtime_error("spec " + name + " has no bound");
 }
 
-std::vector<OpSpec> load_op_specs() {
-  const char* source = std::getenv("BACKPLANE_SOURCE_DIR");
-  if (source == nullptr) throw std::runtime_error("BACKPLANE_SOURCE_DIR is not set");
+std::vector<OpSpec> load_op_specs(const std::filesystem::path& folder) {
   std::vector<OpSpec> specs;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(source) + "/sdk/ops")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".yaml") specs.push_back(load(entry.path()));
   }
   std::sort(specs.begin(), specs.end(),
@@ -132,4 +128,4 @@ std::vector<OpSpec> load_op_specs() {
   return specs;
 }
 
-}  // namespace bp::test
+}  // namespace bp::conformance

@@ -1,4 +1,4 @@
-#include "tests/support/ops/op_case.hpp"
+#include "sdk/conformance/support/ops/op_case.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,12 +7,12 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/op_shapes.hpp"
-#include "tests/support/backend_session.hpp"
-#include "tests/support/batch_builder.hpp"
-#include "tests/support/program_builder.hpp"
-#include "tests/support/random_values.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/program_builder.hpp"
+#include "sdk/conformance/support/random_values.hpp"
 
-namespace bp::test {
+namespace bp::conformance {
 
 namespace {
 
@@ -372,4 +372,4 @@ std::string compare(const std::vector<float>& reference, const std::vector<float
          std::to_string(max) + " (bound " + std::to_string(bound.max) + ")";
 }
 
-}  // namespace bp::test
+}  // namespace bp::conformance

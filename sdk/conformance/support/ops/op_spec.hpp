@@ -2,13 +2,14 @@
 // The spec files sdk/ops/NAME.yaml as structs.
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "backplane/dtype.h"
 
-namespace bp::test {
+namespace bp::conformance {
 
 struct SpecSlot {
   std::string name, shape;  // "N, dim"
@@ -63,7 +64,7 @@ struct OpSpec {
   [[nodiscard]] ErrorBound bound(bp_dtype weights, bp_dtype kv) const;
 };
 
-// All specs, sorted by name. Throws on a malformed file.
-[[nodiscard]] std::vector<OpSpec> load_op_specs();
+// All specs of a folder, sorted by name. Throws on a malformed file.
+[[nodiscard]] std::vector<OpSpec> load_op_specs(const std::filesystem::path& folder);
 
-}  // namespace bp::test
+}  // namespace bp::conformance

@@ -1,0 +1,7 @@
+#include "sdk/conformance/levels/levels.hpp"
+
+namespace bp::conformance {
+
+void add_model_tests(Subject&, Tests&) {}
+
+}  // namespace bp::conformance
