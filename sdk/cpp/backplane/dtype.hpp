@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "backplane/dtype.h"
@@ -38,6 +39,21 @@ inline constexpr std::array<DtypeInfo, BP_DTYPE_COUNT> kDtypes = {{{"none", 1, 0
 // Bytes of a row of n elements; n must be divisible by block_elements.
 [[nodiscard]] constexpr uint64_t row_bytes(bp_dtype t, uint64_t n) {
   return n / kDtypes[t].block_elements * kDtypes[t].block_bytes;
+}
+// Bytes of a tensor without gaps; nullopt for an unknown type, no or empty dimensions, rows of no
+// whole blocks, or more than 2^48 elements.
+[[nodiscard]] constexpr std::optional<uint64_t> tensor_bytes(bp_dtype t,
+                                                             std::span<const uint64_t> dims) {
+  constexpr uint64_t kMaxElements = uint64_t{1} << 48;
+  if (!is_known_dtype(t) || dims.empty() || dims.back() % kDtypes[t].block_elements != 0) {
+    return std::nullopt;
+  }
+  uint64_t n = 1;
+  for (const uint64_t dim : dims) {
+    if (dim == 0 || dim > kMaxElements / n) return std::nullopt;
+    n *= dim;
+  }
+  return row_bytes(t, n);
 }
 [[nodiscard]] constexpr std::optional<bp_dtype> dtype_from_name(std::string_view name) {
   for (bp_dtype t = 1; t < BP_DTYPE_COUNT; ++t) {
