@@ -21,6 +21,11 @@ struct Skip : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Fails with the message unless the condition holds.
+inline void require(bool condition, const std::string& message) {
+  if (!condition) throw Failure(message);
+}
+
 struct Test {
   std::string name;         // kebab-case, stable, unique: "steps-chunked-prefill"
   std::string level;        // "load", "abi", "life", "ops", ...

@@ -23,10 +23,13 @@
 #include "backplane/plugin.h"
 #include "backplane/sampler.h"
 #include "core/plugin/manifest.hpp"
-#include "tests/abi/elf_file.hpp"
+#include "sdk/conformance/probe/elf_file.hpp"
 
 namespace bp::abi {
 namespace {
+
+using conformance::ElfFile;
+using conformance::read_elf;
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;

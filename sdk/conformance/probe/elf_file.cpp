@@ -1,4 +1,4 @@
-#include "tests/abi/elf_file.hpp"
+#include "sdk/conformance/probe/elf_file.hpp"
 
 #include <elf.h>
 
@@ -7,7 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
-namespace bp::abi {
+namespace bp::conformance {
 
 namespace {
 
@@ -74,4 +74,4 @@ ElfFile read_elf(const std::string& path) {
   return out;
 }
 
-}  // namespace bp::abi
+}  // namespace bp::conformance

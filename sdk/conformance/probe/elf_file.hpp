@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace bp::abi {
+namespace bp::conformance {
 
 struct ElfFile {
   std::vector<std::string> exported;   // defined dynamic symbols
@@ -16,4 +16,4 @@ struct ElfFile {
 // Throws std::runtime_error for a file that cannot be read.
 ElfFile read_elf(const std::string& path);
 
-}  // namespace bp::abi
+}  // namespace bp::conformance
