@@ -1,9 +1,13 @@
 #pragma once
 // A llama of two layers with random weights, small enough to run thousands of steps of in a test.
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "sdk/conformance/support/ops/op_writer.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
 #include "sdk/conformance/support/random_values.hpp"
 
@@ -14,8 +18,11 @@ class TinyLlama {
   static constexpr uint32_t kLayers = 2, kDim = 32, kHeads = 4, kKvHeads = 2, kHeadDim = 8,
                             kFf = 64, kVocab = 40;
 
-  explicit TinyLlama(bp_dtype dtype = BP_DTYPE_F32, uint32_t window = 0)
-      : dtype_(dtype), window_(window) {
+  // Composites of the kinds `inlined` are replaced by the bodies of their specs.
+  explicit TinyLlama(bp_dtype dtype = BP_DTYPE_F32, uint32_t window = 0,
+                     const std::vector<OpSpec>& specs = kNoSpecs,
+                     std::set<std::string> inlined = {})
+      : dtype_(dtype), window_(window), writer_(builder_, specs, std::move(inlined)) {
     const uint32_t group = builder_.add_kv_group(window);
     for (uint32_t i = 0; i < kLayers; ++i)
       builder_.add_kv_slot({group, kKvHeads, kHeadDim, kHeadDim});
@@ -28,6 +35,13 @@ class TinyLlama {
   [[nodiscard]] ProgramBuilder& builder() { return builder_; }
 
  private:
+  static inline const std::vector<OpSpec> kNoSpecs;
+
+  void add(const std::string& kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs,
+           std::vector<uint32_t> weights = {}, const AttributeBuffer& attributes = {}) {
+    writer_.add("op." + std::to_string(n_ops_++), kind,
+                {std::move(inputs), std::move(outputs), std::move(weights)}, attributes);
+  }
   uint32_t matrix(const std::string& name, uint64_t n_out, uint64_t n_in) {
     const float deviation = 1 / std::sqrt(static_cast<float>(n_in));
     return builder_.add_weight(name, dtype_, {n_out, n_in},
@@ -42,7 +56,7 @@ class TinyLlama {
   void add_prologue() {
     x_ = builder_.add_value(kDim);
     table_ = matrix("embedding", kVocab, kDim);
-    builder_.add_op(BP_OP_EMBED, {builder_.add_ids()}, {x_}, {table_});
+    add(BP_OP_EMBED, {builder_.add_ids()}, {x_}, {table_});
     std::vector<float> frequencies;
     for (uint32_t i = 0; i < kHeadDim / 2; ++i) {
       frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / kHeadDim));
@@ -58,10 +72,10 @@ class TinyLlama {
     const uint32_t w = norm_weight(weight);
     const AttributeBuffer buffer = ProgramBuilder::attributes(attributes);
     if (delta_ == BP_NONE) {
-      builder_.add_op(BP_OP_NORM, {x_}, {y}, {w}, buffer);
+      add(BP_OP_NORM, {x_}, {y}, {w}, buffer);
     } else {
       const uint32_t sum = builder_.add_value(kDim);
-      builder_.add_op(BP_OP_NORM, {delta_, x_}, {y, sum}, {w}, buffer);
+      add(BP_OP_NORM, {delta_, x_}, {y, sum}, {w}, buffer);
       x_ = sum;
     }
     return y;
@@ -80,18 +94,17 @@ class TinyLlama {
     bp_attr_qkv qkv{};
     qkv.n_heads = kHeads, qkv.n_kv_heads = kKvHeads;
     qkv.head_dim = qkv.v_head_dim = kHeadDim;
-    builder_.add_op(BP_OP_QKV, {x}, {q, k, v},
-                    {matrix(prefix + "q", q_width, kDim), matrix(prefix + "k", kv_width, kDim),
-                     matrix(prefix + "v", kv_width, kDim)},
-                    ProgramBuilder::attributes(qkv));
+    add(BP_OP_QKV, {x}, {q, k, v},
+        {matrix(prefix + "q", q_width, kDim), matrix(prefix + "k", kv_width, kDim),
+         matrix(prefix + "v", kv_width, kDim)},
+        ProgramBuilder::attributes(qkv));
     bp_attr_rope rope{};
     rope.n_heads = kHeads, rope.n_kv_heads = kKvHeads;
     rope.head_dim = rope.n_dims = kHeadDim;
     rope.magnitude = 1;
     const uint32_t rotated_q = builder_.add_value(q_width),
                    rotated_k = builder_.add_value(kv_width);
-    builder_.add_op(BP_OP_ROPE, {q, k}, {rotated_q, rotated_k}, {inv_freq_},
-                    ProgramBuilder::attributes(rope));
+    add(BP_OP_ROPE, {q, k}, {rotated_q, rotated_k}, {inv_freq_}, ProgramBuilder::attributes(rope));
     bp_attr_attention attention{};
     attention.n_heads = kHeads, attention.n_kv_heads = kKvHeads;
     attention.head_dim = attention.v_head_dim = kHeadDim;
@@ -100,34 +113,35 @@ class TinyLlama {
     attention.window = window_;
     attention.scale = 1 / std::sqrt(static_cast<float>(kHeadDim));
     const uint32_t o = builder_.add_value(q_width);
-    builder_.add_op(BP_OP_ATTENTION, {rotated_q, rotated_k, v}, {o}, {},
-                    ProgramBuilder::attributes(attention));
+    add(BP_OP_ATTENTION, {rotated_q, rotated_k, v}, {o}, {}, ProgramBuilder::attributes(attention));
     delta_ = builder_.add_value(kDim);
-    builder_.add_op(BP_OP_LINEAR, {o}, {delta_}, {matrix(prefix + "o", kDim, q_width)});
+    add(BP_OP_LINEAR, {o}, {delta_}, {matrix(prefix + "o", kDim, q_width)});
   }
 
   void add_mlp(const std::string& prefix, uint32_t x) {
     bp_attr_gated_mlp attributes{};
     attributes.activation = BP_ACT_SILU;
     delta_ = builder_.add_value(kDim);
-    builder_.add_op(BP_OP_GATED_MLP, {x}, {delta_},
-                    {matrix(prefix + "gate", kFf, kDim), matrix(prefix + "up", kFf, kDim),
-                     matrix(prefix + "down", kDim, kFf)},
-                    ProgramBuilder::attributes(attributes));
+    add(BP_OP_GATED_MLP, {x}, {delta_},
+        {matrix(prefix + "gate", kFf, kDim), matrix(prefix + "up", kFf, kDim),
+         matrix(prefix + "down", kDim, kFf)},
+        ProgramBuilder::attributes(attributes));
   }
 
   void add_epilogue() {
     const uint32_t normed = add_norm("output_norm");
     const uint32_t selected = builder_.add_value(kDim, BP_ROWS_OUTPUT, 0);
-    builder_.add_op(BP_OP_SELECT_ROWS, {normed}, {selected});
+    add(BP_OP_SELECT_ROWS, {normed}, {selected});
     const uint32_t logits = builder_.add_value(kVocab, BP_ROWS_OUTPUT, 0);
-    builder_.add_op(BP_OP_LM_HEAD, {selected}, {logits}, {table_});
+    add(BP_OP_LM_HEAD, {selected}, {logits}, {table_});
     builder_.add_output(logits);
   }
 
   bp_dtype dtype_;
   uint32_t window_;
   ProgramBuilder builder_;
+  OpWriter writer_;
+  uint32_t n_ops_ = 0;
   uint32_t x_ = BP_NONE, delta_ = BP_NONE, table_ = BP_NONE, inv_freq_ = BP_NONE;
 };
 
