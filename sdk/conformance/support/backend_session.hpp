@@ -1,13 +1,13 @@
 #pragma once
-// A backend and one executable behind the C table of a plugin, for tests. Throws on errors that a
-// test does not expect.
+// A backend and one executable behind the C table of a plugin, for tests. Throws Failure on errors
+// that a test does not expect.
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "backplane/backend.h"
 #include "backplane/plugin.hpp"
+#include "sdk/conformance/test.hpp"
 
 namespace bp::conformance {
 
@@ -18,8 +18,8 @@ class BackendSession {
       : factory_(factory) {
     host_ = make_growable<bp_host>();
     params_ = make_growable<bp_params>();
-    check(factory_.create(host == nullptr ? &host_ : host, params == nullptr ? &params_ : params,
-                          &backend_, &error_));
+    check("create", factory_.create(host == nullptr ? &host_ : host,
+                                    params == nullptr ? &params_ : params, &backend_, &error_));
   }
   ~BackendSession() {
     if (executable_ != nullptr) factory_.destroy_executable(executable_);
@@ -54,15 +54,19 @@ class BackendSession {
   // Compiles, and allocates n_blocks of each KV group.
   void compile(const bp_program& program, const bp_compile_options& options, uint32_t n_blocks) {
     const Status status = try_compile(program, options);
-    if (!status.ok()) throw std::runtime_error(status.message());
-    const std::vector<uint32_t> counts(program.n_kv_groups, n_blocks);
-    check(factory_.kv_allocate(executable_, counts.data(), program.n_kv_groups, &error_));
-    check(factory_.warm_up(executable_, nullptr, &error_));
+    if (!status.ok()) throw Failure("compile: " + status.message());
+    allocate(program.n_kv_groups, n_blocks);
+  }
+  // After try_compile.
+  void allocate(uint32_t n_groups, uint32_t n_blocks) {
+    const std::vector<uint32_t> counts(n_groups, n_blocks);
+    check("kv_allocate", factory_.kv_allocate(executable_, counts.data(), n_groups, &error_));
+    check("warm_up", factory_.warm_up(executable_, nullptr, &error_));
   }
 
   [[nodiscard]] bp_memory_info memory() {
     auto info = make_growable<bp_memory_info>();
-    check(factory_.memory(executable_, &info, &error_));
+    check("memory", factory_.memory(executable_, &info, &error_));
     return info;
   }
   [[nodiscard]] Status run(const bp_batch& batch) {
@@ -74,8 +78,8 @@ class BackendSession {
   }
 
  private:
-  void check(bp_status status) const {
-    if (status != BP_OK) throw std::runtime_error(error_.message);
+  void check(const std::string& function, bp_status status) const {
+    if (status != BP_OK) throw Failure(function + ": " + from_c(status, error_).message());
   }
 
   const bp_backend_factory& factory_;

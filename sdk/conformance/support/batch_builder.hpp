@@ -1,21 +1,33 @@
 #pragma once
-// Batches for tests, of programs with at most one KV group.
+// Batches for tests, and what every step owes the host whatever it computes.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "backplane/batch.h"
 #include "backplane/plugin.hpp"
+#include "sdk/conformance/support/guarded_rows.hpp"
+#include "sdk/conformance/support/random_values.hpp"
 
 namespace bp::conformance {
 
 class BatchBuilder {
  public:
-  // Tokens at positions first, first + 1, ...; blocks is the sequence's block table.
-  uint32_t add_sequence(const std::vector<int32_t>& tokens, int32_t first,
-                        std::vector<int32_t> blocks = {}) {
+  using Blocks = std::vector<int32_t>;
+
+  // Tokens at positions first, first + 1, ...; blocks is the sequence's block table, of all groups.
+  uint32_t add_sequence(const std::vector<int32_t>& tokens, int32_t first, Blocks blocks = {}) {
+    return add_sequence_of_groups(tokens, first, {std::move(blocks)});
+  }
+  // blocks[g] is the block table of group g; the last one holds for further groups.
+  uint32_t add_sequence_of_groups(const std::vector<int32_t>& tokens, int32_t first,
+                                  std::vector<Blocks> blocks) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       tokens_.push_back(tokens[i]);
       positions_.push_back(first + static_cast<int32_t>(i));
@@ -26,38 +38,35 @@ class BatchBuilder {
     return static_cast<uint32_t>(context_len_.size() - 1);
   }
   void add_block_op(bp_block_op op) { block_ops_.push_back(op); }
+  // Block tables get n more columns than they need.
+  void pad_tables(size_t n) { padding_ = n; }
   // Rows are token indices of the batch; data begins as `fill`.
   void add_output(uint32_t output, std::vector<uint32_t> rows, uint64_t width, float fill = 0) {
-    Output& stored = outputs_.emplace_back();
-    stored.rows = std::move(rows);
+    Output& stored = add_output(output, std::move(rows));
     stored.data.assign(stored.rows.size() * width, fill);
-    stored.output = make_growable<bp_output>();
-    stored.output.output = output;
-    stored.output.n_rows = static_cast<uint32_t>(stored.rows.size());
-    stored.output.dtype = BP_DTYPE_F32;
     stored.output.row_stride_bytes = width * sizeof(float);
+  }
+  // Its rows are between guards, for broken_rule.
+  void add_guarded_output(uint32_t output, std::vector<uint32_t> rows, uint64_t width) {
+    Output& stored = add_output(output, std::move(rows));
+    stored.guarded = std::make_unique<GuardedRows>(stored.rows.size(), width);
+    stored.output.row_stride_bytes = stored.guarded->row_stride_bytes();
   }
   void set_stop(std::vector<uint32_t> stop) { stop_ = std::move(stop); }
 
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
   [[nodiscard]] const std::vector<float>& output(size_t i) const { return outputs_[i].data; }
+  [[nodiscard]] const GuardedRows& guarded(size_t i) const { return *outputs_[i].guarded; }
   [[nodiscard]] const std::vector<int32_t>& status() const { return status_; }
 
   // Valid until the builder is changed. n_groups 0: without block tables.
   bp_batch build(uint32_t n_groups = 1) {
-    size_t stride = 1;
-    for (const auto& blocks : blocks_) stride = std::max(stride, blocks.size());
-    table_.assign(stride * blocks_.size(), 0);
-    for (size_t s = 0; s < blocks_.size(); ++s) {
-      std::copy(blocks_[s].begin(), blocks_[s].end(),
-                table_.begin() + static_cast<long>(s * stride));
-    }
-    block_table_ = {table_.data(), static_cast<uint32_t>(stride), 0};
-    status_.assign(blocks_.size(), -1);
+    fill_tables(n_groups);
+    status_.assign(blocks_.size(), kUnwrittenStatus);
     output_table_.clear();
     for (Output& stored : outputs_) {
       stored.output.rows = stored.rows.data();
-      stored.output.data = stored.data.data();
+      stored.output.data = stored.guarded == nullptr ? stored.data.data() : stored.guarded->data();
       output_table_.push_back(&stored.output);
     }
     auto batch = make_growable<bp_batch>();
@@ -71,28 +80,115 @@ class BatchBuilder {
     batch.positions = positions_.data();
     batch.query_start = query_start_.data();
     batch.context_len = context_len_.data();
-    batch.block_tables = n_groups == 0 ? nullptr : &block_table_;
+    batch.block_tables = n_groups == 0 ? nullptr : block_tables_.data();
     batch.stop_seq = stop_.empty() ? nullptr : stop_.data();
     batch.outputs = output_table_.data();
     batch.seq_status = status_.data();
+    given_ = checksums();
     return batch;
+  }
+
+  // "" or the rule that a step of the batch broke: a status or a row that was not written, a write
+  // outside the guarded rows, a change of what the host gave.
+  [[nodiscard]] std::string broken_rule() const {
+    for (size_t s = 0; s < status_.size(); ++s) {
+      const std::string name = "seq_status[" + std::to_string(s) + "]";
+      if (status_[s] == kUnwrittenStatus) return name + " was not written";
+      if (status_[s] < BP_SEQ_OK || status_[s] > BP_SEQ_FAILED) {
+        return name + " is " + std::to_string(status_[s]) + ", which is no BP_SEQ_*";
+      }
+    }
+    for (const Output& stored : outputs_) {
+      const std::string fault = stored.guarded == nullptr ? "" : fault_of(stored);
+      if (!fault.empty()) {
+        return "program output " + std::to_string(stored.output.output) + ": " + fault;
+      }
+    }
+    const auto now = checksums();
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (now[i] != given_[i]) return "the step changed the batch's " + std::string(kArrays[i]);
+    }
+    return {};
   }
 
  private:
   struct Output {
     std::vector<uint32_t> rows;
     std::vector<float> data;
+    std::unique_ptr<GuardedRows> guarded;
     bp_output output;
   };
+  static constexpr int32_t kUnwrittenStatus = -1;
+  static constexpr std::array kArrays = {"tokens",       "positions", "query_start", "context_len",
+                                         "block tables", "block_ops", "stop_seq",    "output rows"};
+
+  Output& add_output(uint32_t output, std::vector<uint32_t> rows) {
+    Output& stored = outputs_.emplace_back();
+    stored.rows = std::move(rows);
+    stored.output = make_growable<bp_output>();
+    stored.output.output = output;
+    stored.output.n_rows = static_cast<uint32_t>(stored.rows.size());
+    stored.output.dtype = BP_DTYPE_F32;
+    return stored;
+  }
+
+  void fill_tables(uint32_t n_groups) {
+    size_t stride = 1;
+    for (const auto& groups : blocks_) {
+      for (const Blocks& blocks : groups) stride = std::max(stride, blocks.size());
+    }
+    stride += padding_;
+    tables_.assign(n_groups, std::vector<int32_t>(stride * blocks_.size(), 0));
+    block_tables_.clear();
+    for (uint32_t g = 0; g < n_groups; ++g) {
+      for (size_t s = 0; s < blocks_.size(); ++s) {
+        const Blocks& blocks = blocks_[s][std::min<size_t>(g, blocks_[s].size() - 1)];
+        std::copy(blocks.begin(), blocks.end(),
+                  tables_[g].begin() + static_cast<std::ptrdiff_t>(s * stride));
+      }
+      block_tables_.push_back({tables_[g].data(), static_cast<uint32_t>(stride), 0});
+    }
+  }
+
+  [[nodiscard]] int32_t status_of_token(uint32_t token) const {
+    const auto next = std::upper_bound(query_start_.begin(), query_start_.end(), token);
+    return status_[static_cast<size_t>(next - query_start_.begin()) - 1];
+  }
+  [[nodiscard]] std::string fault_of(const Output& stored) const {
+    for (size_t r = 0; r < stored.rows.size(); ++r) {
+      if (status_of_token(stored.rows[r]) == BP_SEQ_OK) {
+        const std::string fault = stored.guarded->unwritten(r);
+        if (!fault.empty()) return fault;
+      } else if (!stored.guarded->is_untouched(r)) {
+        return "row " + std::to_string(r) + " was written, though its sequence was not completed";
+      }
+    }
+    return stored.guarded->overwritten();
+  }
+
+  template <class T>
+  static uint32_t checksum(const std::vector<T>& values) {
+    return seed_of({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+  }
+  [[nodiscard]] std::array<uint32_t, kArrays.size()> checksums() const {
+    std::vector<uint32_t> tables, rows;
+    for (const auto& table : tables_) tables.push_back(checksum(table));
+    for (const Output& stored : outputs_) rows.push_back(checksum(stored.rows));
+    return {checksum(tokens_), checksum(positions_), checksum(query_start_), checksum(context_len_),
+            checksum(tables),  checksum(block_ops_), checksum(stop_),        checksum(rows)};
+  }
 
   std::vector<int32_t> tokens_, positions_;
   std::vector<uint32_t> query_start_ = {0}, context_len_, stop_;
-  std::vector<std::vector<int32_t>> blocks_;
+  std::vector<std::vector<Blocks>> blocks_;  // [sequence][group]
   std::vector<bp_block_op> block_ops_;
   std::deque<Output> outputs_;
-  std::vector<int32_t> table_, status_;
-  bp_block_table block_table_{};
+  std::vector<std::vector<int32_t>> tables_;  // of each group
+  std::vector<bp_block_table> block_tables_;
   std::vector<const bp_output*> output_table_;
+  std::vector<int32_t> status_;
+  std::array<uint32_t, kArrays.size()> given_{};
+  size_t padding_ = 0;
 };
 
 }  // namespace bp::conformance

@@ -1,6 +1,7 @@
 #pragma once
 // Small programs for tests. Owns all that the program points to.
 
+#include <cstring>
 #include <deque>
 #include <initializer_list>
 #include <stdexcept>
@@ -12,6 +13,7 @@
 #include "backplane/plugin.hpp"
 #include "backplane/program.h"
 #include "backplane/reference/encode.hpp"
+#include "sdk/conformance/support/random_values.hpp"
 
 namespace bp::conformance {
 
@@ -28,28 +30,34 @@ class ProgramBuilder {
   }
 
   // Encodes the values; the last of dims is that of a row.
-  uint32_t add_weight(const std::string& name, bp_dtype dtype, std::vector<uint64_t> dims,
+  uint32_t add_weight(const std::string& name, bp_dtype dtype, const std::vector<uint64_t>& dims,
                       const std::vector<float>& values) {
-    StoredWeight& stored = weights_.emplace_back();
-    stored.name = name;
-    const uint64_t width = dims.back(), n_rows = values.size() / width;
-    const uint64_t stride = row_bytes(dtype, width);
-    stored.bytes.resize((n_rows * stride + 15) / 16 * 2);
-    auto* bytes = reinterpret_cast<uint8_t*>(stored.bytes.data());
-    for (uint64_t i = 0; i < n_rows; ++i) {
+    const uint64_t width = dims.back(), stride = row_bytes(dtype, width);
+    std::vector<uint8_t> bytes(values.size() / width * stride);
+    for (uint64_t i = 0; i < values.size() / width; ++i) {
       const Status status =
-          reference::encode_row(dtype, values.data() + i * width, width, bytes + i * stride);
+          reference::encode_row(dtype, values.data() + i * width, width, bytes.data() + i * stride);
       if (!status.ok()) throw std::runtime_error(status.message());
     }
+    return add_encoded_weight(name, dtype, dims, bytes);
+  }
+  // Rows without gaps.
+  uint32_t add_encoded_weight(const std::string& name, bp_dtype dtype,
+                              const std::vector<uint64_t>& dims,
+                              const std::vector<uint8_t>& bytes) {
+    StoredWeight& stored = weights_.emplace_back();
+    stored.name = name;
+    stored.bytes.resize((bytes.size() + 15) / 16 * 2);
+    if (!bytes.empty()) std::memcpy(stored.bytes.data(), bytes.data(), bytes.size());
     stored.part = {};
     stored.part.role = BP_PART_DATA;
     stored.part.dtype = dtype;
     stored.part.n_dims = static_cast<uint32_t>(dims.size());
     stored.part.file = BP_NONE;
     for (size_t d = 0; d < dims.size(); ++d) stored.part.dims[d] = dims[d];
-    stored.part.row_stride_bytes = stride;
-    stored.part.n_bytes = n_rows * stride;
-    stored.part.data = bytes;
+    stored.part.row_stride_bytes = row_bytes(dtype, dims.back());
+    stored.part.n_bytes = bytes.size();
+    stored.part.data = stored.bytes.data();
     stored.weight = make_growable<bp_weight>();
     stored.weight.n_parts = 1;
     stored.weight.name = stored.name.c_str();
@@ -78,6 +86,10 @@ class ProgramBuilder {
     return static_cast<uint32_t>(ops_.size() - 1);
   }
 
+  void name_op(uint32_t op, std::string name) { ops_[op].name = std::move(name); }
+  [[nodiscard]] const std::string& op_name(uint32_t op) const { return ops_[op].name; }
+  [[nodiscard]] const std::string& op_kind(uint32_t op) const { return ops_[op].kind; }
+
   // A program output of the rows that the batch asks of `value`.
   uint32_t add_selected_output(uint32_t value) {
     const auto output = static_cast<uint32_t>(outputs_.size());
@@ -103,6 +115,18 @@ class ProgramBuilder {
 
   [[nodiscard]] bp_value& value(uint32_t index) { return values_[index]; }
   [[nodiscard]] bp_weight_part& weight_part(uint32_t index) { return weights_[index].part; }
+  [[nodiscard]] std::vector<uint32_t> weight_checksums() const {
+    std::vector<uint32_t> sums;
+    for (const StoredWeight& stored : weights_) {
+      sums.push_back(seed_of({reinterpret_cast<const char*>(stored.bytes.data()),
+                              stored.bytes.size() * sizeof(uint64_t)}));
+    }
+    return sums;
+  }
+  [[nodiscard]] const std::string& weight_name(uint32_t index) const {
+    return weights_[index].name;
+  }
+  // What a test sets of an op: its version and required bits.
   [[nodiscard]] bp_op& op(uint32_t index) { return ops_[index].overrides; }
 
   // Valid until the builder is changed.
