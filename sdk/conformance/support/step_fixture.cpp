@@ -70,7 +70,7 @@ const Floats& StepFixture::alone(const Tokens& tokens) {
   const Blocks far = blocks(TransformerSession::kBlocks - 1, tokens.size(), -1);
   Floats found = session_.logits(tokens, 0, far);
   const Floats expected = reference_.logits(tokens, 0, far);
-  const std::string wrong = compare(expected, found, bound_, SmallTransformer::kVocab);
+  const std::string wrong = wrong_at(0, expected, found);
   if (!wrong.empty()) {
     throw Failure("a prompt of " + std::to_string(tokens.size()) +
                   " tokens alone differs from the reference" + layout_ + ": logits " + wrong);
@@ -88,7 +88,19 @@ Floats StepFixture::alone(const Tokens& tokens, size_t begin, size_t end) {
 
 void StepFixture::expect(const std::string& what, const Tokens& tokens, size_t begin,
                          const Floats& found) {
-  expect_equal(what, alone(tokens, begin, begin + found.size() / SmallTransformer::kVocab), found);
+  const size_t n = found.size() / SmallTransformer::kVocab;
+  const std::string wrong = wrong_at(begin, alone(tokens, begin, begin + n), found);
+  if (!wrong.empty()) throw Failure(what + layout_ + ": logits " + wrong);
+}
+
+std::string StepFixture::wrong_at(size_t begin, const Floats& expected, const Floats& found) const {
+  const std::string wrong = compare(expected, found, bound_, SmallTransformer::kVocab);
+  if (wrong.empty()) return {};
+  const size_t row = difference(expected, found, bound_).at / SmallTransformer::kVocab;
+  const size_t position = begin + row;
+  return wrong + "; position " + std::to_string(position) + " is slot " +
+         std::to_string(position % block_size_) + " of the sequence's block " +
+         std::to_string(position / block_size_);
 }
 
 void StepFixture::expect_equal(const std::string& what, const Floats& expected,

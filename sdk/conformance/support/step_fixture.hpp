@@ -40,6 +40,10 @@ class StepFixture {
   void expect_equal(const std::string& what, const Floats& expected, const Floats& found) const;
 
  private:
+  // "" where the logits of tokens [begin, ...) are equal, else what is wrong and where.
+  [[nodiscard]] std::string wrong_at(size_t begin, const Floats& expected,
+                                     const Floats& found) const;
+
   std::string layout_;  // "with a window of 24 in layer 1"
   uint64_t seed_;
   ErrorBound bound_;
