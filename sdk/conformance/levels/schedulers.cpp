@@ -95,7 +95,7 @@ void starves_nobody(Subject& subject) {
                   " tokens that arrived after " + std::to_string(requests[i].arrival_us / 1000) +
                   " ms has no token 30 s later, while younger ones of the same priority were "
                   "served (machine with " +
-                  machine.text + ")");
+                  machine.name + ")");
     }
   }
 }
