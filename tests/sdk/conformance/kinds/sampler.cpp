@@ -86,7 +86,7 @@ class Repeats final : public Stage {
   }
   void rollback(uint32_t n) override {
     if (makes("rollback-ignored")) return;
-    if (makes("rollback-one-short")) --n;
+    if (makes("rollback-one-short") && n > 0) --n;
     tokens_->resize(tokens_->size() - n);
   }
   Status apply(bp_sample_row& row) override {
