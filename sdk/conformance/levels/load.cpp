@@ -54,10 +54,14 @@ std::optional<Milliseconds> time_to_load(Subject& subject) {
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) throw Failure("no pipe can be made");
   const pid_t child = fork();
   if (child == 0) {
-    const auto start = std::chrono::steady_clock::now();
-    (void)subject.plugin();
-    const double took = Milliseconds(std::chrono::steady_clock::now() - start).count();
-    _exit(write(pipe_ends[1], &took, sizeof took) == sizeof took ? 0 : 1);
+    try {
+      const auto start = std::chrono::steady_clock::now();
+      (void)subject.plugin();
+      const double took = Milliseconds(std::chrono::steady_clock::now() - start).count();
+      _exit(write(pipe_ends[1], &took, sizeof took) == sizeof took ? 0 : 1);
+    } catch (...) {
+      _exit(1);
+    }
   }
   close(pipe_ends[1]);
   double took = 0;
