@@ -13,7 +13,7 @@
 #include "sdk/conformance/probe/sanitizer.hpp"
 
 #ifdef BACKPLANE_SANITIZED
-#include <sanitizer/allocator_interface.h>
+extern "C" size_t __sanitizer_get_current_allocated_bytes();  // of the sanitizer's runtime
 #endif
 
 namespace bp::conformance {
