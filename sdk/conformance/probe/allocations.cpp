@@ -21,7 +21,7 @@ namespace bp::conformance {
 namespace {
 
 std::atomic<uint64_t> g_calls{0};
-std::atomic<int64_t> g_bytes{0};
+[[maybe_unused]] std::atomic<int64_t> g_bytes{0};
 std::atomic<int64_t> g_until_failure{0};  // calls; 0: none fails
 
 [[maybe_unused]] bool must_fail() {
