@@ -146,9 +146,15 @@ void accepts_older_attributes(Subject& subject) {
   cut_attributes<bp_attr_attention>(copy, BP_OP_ATTENTION, offsetof(bp_attr_attention, softcap));
   cut_attributes<bp_attr_attention>(copy, BP_OP_ATTEND, offsetof(bp_attr_attention, softcap));
   cut_attributes<bp_attr_lm_head>(copy, BP_OP_LM_HEAD, offsetof(bp_attr_lm_head, softcap));
-  const Floats found = logits_of(subject, nullptr, copy.program(), LlamaSession::default_options());
-  require_same(plain_logits(subject, *llama), found,
-               "attributes of ops with a smaller struct_size (norm, attention, lm_head)");
+  const std::string what =
+      "attributes of ops with a smaller struct_size (norm, attention, lm_head)";
+  Floats found;
+  try {
+    found = logits_of(subject, nullptr, copy.program(), LlamaSession::default_options());
+  } catch (const Failure& failure) {
+    throw Failure(what + ": " + failure.what());
+  }
+  require_same(plain_logits(subject, *llama), found, what);
 }
 
 void writes_within_memory_info(Subject& subject) {

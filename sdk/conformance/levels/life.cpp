@@ -208,7 +208,10 @@ class Watched {
 };
 
 void leaves_the_process_alone(Subject& subject) {
+  const ProcessState untouched = ProcessState::now();
   const auto llama = make_llama(subject);
+  const std::string changed = difference(untouched, ProcessState::now());
+  require(changed.empty(), "after create, check and destroy " + changed);
   const bp_backend_factory table = subject.factory<bp_backend_factory>(BP_BACKEND_ID);
   const auto host = make_growable<bp_host>();
   const bp_compile_options options = options_of(2);

@@ -67,7 +67,9 @@ Blocks StepFixture::blocks(int32_t first, size_t n_tokens, int32_t step) const {
 const Floats& StepFixture::alone(const Tokens& tokens) {
   const auto known = alone_.find(tokens);
   if (known != alone_.end()) return known->second;
-  const Blocks far = blocks(TransformerSession::kBlocks - 1, tokens.size(), -1);
+  const auto n_blocks = static_cast<int32_t>(blocks(1, tokens.size()).size());
+  const Blocks far =
+      blocks(static_cast<int32_t>(TransformerSession::kBlocks) - n_blocks, tokens.size());
   Floats found = session_.logits(tokens, 0, far);
   const Floats expected = reference_.logits(tokens, 0, far);
   const std::string wrong = wrong_at(0, expected, found);

@@ -86,6 +86,10 @@ std::string refusal_of_case(const bp_backend_factory& factory, const bp_params* 
   CaseProgram program(spec, c, run);
   BackendSession session(factory, nullptr, params);
   const auto obstacles = session.obstacles(program.builder().build());
+  for (const auto& [op, sentence] : obstacles) {
+    const bool exists = op != BP_NONE && op < program.builder().build().n_ops;
+    if (exists && program.builder().op_kind(op) == spec.name) return sentence;
+  }
   return obstacles.empty() ? "" : obstacles.front().second;
 }
 

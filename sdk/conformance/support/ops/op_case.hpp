@@ -27,7 +27,7 @@ struct CaseOutput {
   std::vector<float> rows;
 };
 
-// What the backend refuses of the case's program, or "".
+// What the backend refuses of the case's program, above all of the op itself, or "".
 [[nodiscard]] std::string refusal_of_case(const bp_backend_factory& factory,
                                           const bp_params* params, const OpSpec& spec,
                                           const OpCase& c, const CaseRun& run);

@@ -68,6 +68,9 @@ class WrongHead {
     return mistake_.without_max ? std::exp(static_cast<float>(x)) : std::exp(x);
   }
   [[nodiscard]] uint64_t block_of(uint64_t p) const {
+    if (mistake_.blocks_in_a_row) {
+      return step_.block_of(group_, sequence_, 0) + p / step_.kv().block_size();
+    }
     return step_.block_of(group_, mistake_.table_of_first ? 0 : sequence_, p);
   }
   [[nodiscard]] double score(uint64_t p) const {
@@ -95,6 +98,7 @@ class WrongHead {
 void attend_wrongly(const OpCall& call, const bp_attr_attention& a, const float* sinks,
                     const AttentionMistake& mistake) {
   const Matrix o = call.output(0);
+  if (mistake.without_sinks) sinks = nullptr;
   for (uint64_t t = 0; t < o.n_rows; ++t) {
     if (!call.step().is_running(call.step().sequence_of(t))) continue;
     for (uint32_t h = 0; h < a.n_heads; ++h) {

@@ -59,6 +59,9 @@ uint64_t MutantExecutable::width_of(const bp_output& output) const {
 Status MutantExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   if (is("copy-ignored")) return submit_without(BP_BLOCK_COPY, batch, ticket);
   if (is("clear-ignored")) return submit_without(BP_BLOCK_CLEAR, batch, ticket);
+  if (is("block-ops-reversed")) return submit_reversing_block_ops(batch, ticket);
+  if (is("block-ops-after-step")) return submit_then_block_ops(batch, ticket);
+  if (is("second-output-unwritten")) return submit_first_output(batch, ticket);
   if (is("bad-block-accepted")) return submit_known_blocks(batch, ticket);
   if (is("last-row-unwritten")) return submit_fewer_rows(batch, ticket);
   if (is("row-end-unwritten")) return submit_whole_vectors(batch, ticket);
@@ -86,6 +89,28 @@ Status MutantExecutable::submit_without(uint32_t block_action, bp_batch batch, u
   }
   batch.block_ops = ops.data();
   batch.n_block_ops = static_cast<uint32_t>(ops.size());
+  return Base::submit(batch, ticket);
+}
+
+Status MutantExecutable::submit_reversing_block_ops(bp_batch batch, uint64_t& ticket) {
+  std::vector<bp_block_op> ops(batch.block_ops, batch.block_ops + batch.n_block_ops);
+  std::reverse(ops.begin(), ops.end());
+  batch.block_ops = ops.data();
+  return Base::submit(batch, ticket);
+}
+
+Status MutantExecutable::submit_then_block_ops(bp_batch batch, uint64_t& ticket) {
+  bp_batch ops_alone = batch;
+  batch.n_block_ops = 0;
+  BP_TRY(Base::submit(batch, ticket));
+  const uint32_t query_start = 0;
+  ops_alone.n_tokens = ops_alone.n_seqs = ops_alone.n_outputs = 0;
+  ops_alone.query_start = &query_start;
+  return Base::submit(ops_alone, ticket);
+}
+
+Status MutantExecutable::submit_first_output(bp_batch batch, uint64_t& ticket) {
+  batch.n_outputs = std::min(batch.n_outputs, 1u);
   return Base::submit(batch, ticket);
 }
 

@@ -32,6 +32,9 @@ class MutantExecutable final : public reference::ReferenceExecutable {
   [[nodiscard]] uint64_t width_of(const bp_output& output) const;
 
   Status submit_without(uint32_t block_action, bp_batch batch, uint64_t& ticket);
+  Status submit_reversing_block_ops(bp_batch batch, uint64_t& ticket);
+  Status submit_then_block_ops(bp_batch batch, uint64_t& ticket);
+  Status submit_first_output(bp_batch batch, uint64_t& ticket);
   Status submit_known_blocks(bp_batch batch, uint64_t& ticket);
   Status submit_fewer_rows(bp_batch batch, uint64_t& ticket);
   Status submit_whole_vectors(const bp_batch& batch, uint64_t& ticket);

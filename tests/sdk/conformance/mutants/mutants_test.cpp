@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "sdk/conformance/probe/sanitizer.hpp"
+
 namespace bp::test {
 namespace {
 
@@ -41,6 +43,8 @@ constexpr Mutant kMutants[] = {
     {"last-scale-ignored", "ops-linear-quantised-q8-0",
      "linear, case quantised, weights q8_0.*row 0"},
     {"eps-ignored", "ops-norm-rms-large-eps", "it equals the result with eps = 0"},
+    {"sinks-forgotten", "ops-attention-sinks-softcap-f32", "it equals the result without sinks"},
+    {"rope-by-row", "ops-rope-pairs", "output q: row 3 column 0 is .*, expected"},
     {"last-row-unwritten", "ops-linear-odd-f32", "row 4 was not written"},
     {"row-end-unwritten", "ops-linear-odd-f32", "row 0 was not written from column 16 of 19 on"},
     {"write-past-row", "ops-linear-odd-f32", "wrote past the end of row 0: at column 19 of 19"},
@@ -55,6 +59,11 @@ constexpr Mutant kMutants[] = {
     {"depends-on-chunks", "steps-chunked-prefill", "a chunk of positions"},
     {"nan-from-stale-block", "steps-stale-blocks", "in blocks that held NaN.*is -?nan, expected"},
     {"nan-in-every-row", "steps-nan-beside", "a sequence before one with a NaN.*is nan"},
+    {"blocks-in-a-row", "steps-scattered-blocks", "a decode after a prompt in scattered blocks"},
+    {"first-rows-selected", "steps-output-rows", "rows 0, 3 and the last of a sequence"},
+    {"second-output-unwritten", "steps-output-rows", "program output 1: row 0 was not written"},
+    {"block-ops-reversed", "steps-chained-block-ops", "a decode after copies of copies"},
+    {"block-ops-after-step", "steps-cleared-block", "a decode over a cleared block"},
     // Errors.
     {"nan-is-an-error", "errors-nan", "a NaN in a weight makes the step fail"},
     {"stop-ignored", "errors-stopped", "must be BP_SEQ_STOPPED"},
@@ -70,7 +79,12 @@ constexpr Mutant kMutants[] = {
     {"struct-too-large", "abi-memory-info",
      "writes byte .* of a bp_memory_info whose struct_size is"},
     {"exception-escapes", "abi-errors", "an exception crossed the plugin's boundary: no compile"},
+    {"first-obstacle-only", "abi-check-reports-all", "check does not report that of op 4"},
+    {"struct-size-ignored", "abi-older-attributes", "attributes of ops with a smaller struct_size"},
     // Life and threads.
+    {"thread-left", "life-backends", "leaves .* threads: destroy must join them"},
+    {"signal-ignored", "life-process", "PIPE"},
+    {"environment-changed", "life-process", "MUTANT|environment"},
     {"leak-in-create", "life-backends",
      "create and destroy leaves .*a leak of about 5000 bytes each"},
     {"leak-in-step", "life-steps", "times a step leaves .*a leak of about 5000 bytes each"},
@@ -87,6 +101,7 @@ constexpr Mutant kMutants[] = {
     {"any-major", "load-other-major", "bp_plugin_query\\(1\\) does not give NULL", "any-major"},
     {"query-allocates", "load-query-is-pure", "bp_plugin_query allocates memory",
      "query-allocates"},
+    {"function-missing", "abi-factory", "collect", "function-missing"},
     {"second-symbol", "load-one-symbol", "mutant_helper", "second-symbol"},
 };
 
@@ -136,6 +151,9 @@ INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(kMutants), [](const aut
 
 TEST_P(Mutants, AreFailedWithAMessageThatPointsAtTheMistake) {
   const auto& [mutation, test, message, plugin] = GetParam();
+  if (conformance::kSanitized && test == std::string_view("load-query-is-pure")) {
+    GTEST_SKIP() << "the tool does not count what a sanitizer allocates";
+  }
   const std::string chosen = " --test " + std::string(test);
   const Outcome outcome =
       plugin != nullptr ? conform(plugin, chosen)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -29,6 +30,8 @@ constexpr NamedMistake kAttentionMistakes[] = {
     {"kv-heads-interleaved", {.interleaved_heads = true}},
     {"softmax-without-max", {.without_max = true}},
     {"table-of-another-sequence", {.table_of_first = true}},
+    {"blocks-in-a-row", {.blocks_in_a_row = true}},
+    {"sinks-forgotten", {.without_sinks = true}},
     {"block-forgotten", {.forgets_second_block = true}},
     {"depends-on-chunks", {.hides_before_chunk = true}},
     {"nan-from-stale-block", {.multiplies_by_zero = true}},
@@ -70,6 +73,23 @@ void rotate_with(const OpCall& call, bool other_pairs, int32_t shift) {
                      a.n_dims, a.magnitude};
     rotate(r, call.input(i), positions.data(), call.vector(0), call.output(i));
   }
+}
+
+void rotate_by_rows(const OpCall& call) {
+  const auto a = call.attributes<bp_attr_rope>();
+  std::vector<int32_t> rows(call.step().batch().n_tokens);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (uint32_t i = 0; i < 2 && call.has_input(i); ++i) {
+    const Rotation r{a.pairing, i == 0 ? a.n_heads : a.n_kv_heads, a.head_dim, a.n_dims,
+                     a.magnitude};
+    rotate(r, call.input(i), rows.data(), call.vector(0), call.output(i));
+  }
+}
+
+// The first rows, whichever are asked for.
+void select_first_rows(const OpCall& call) {
+  const Matrix x = call.input(0), y = call.output(0);
+  for (uint64_t r = 0; r < y.n_rows; ++r) std::copy_n(x.row(r), x.width, y.row(r));
 }
 
 void norm_without_eps(const OpCall& call) {
@@ -180,9 +200,13 @@ bool run_mutated(std::string_view mutation, const OpCall& call) {
   if (is_attention(call)) return run_attention_mutated(mutation, call);
   if (call.kind() == BP_OP_ROPE) {
     if (mutation == "rope-pairs-swapped") return rotate_with(call, true, 0), true;
+    if (mutation == "rope-by-row") return rotate_by_rows(call), true;
     if (mutation == "rope-off-by-one") return rotate_with(call, false, 1), true;
   }
   if (call.kind() == BP_OP_NORM && mutation == "eps-ignored") return norm_without_eps(call), true;
+  if (call.kind() == BP_OP_SELECT_ROWS && mutation == "first-rows-selected") {
+    return select_first_rows(call), true;
+  }
   if (!is_product(call)) return false;
   for (const auto& [name, run] : kProductMistakes) {
     if (name == mutation) return run(call), true;

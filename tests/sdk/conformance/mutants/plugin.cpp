@@ -2,9 +2,14 @@
 // of the ABI are made here, around the C++ layer's functions, which would not let them through.
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <stdexcept>
+#include <thread>
 
 #include "backplane/reference/backend.hpp"
 #include "executable.hpp"
@@ -13,6 +18,36 @@ namespace bp::mutants {
 
 namespace {
 
+// A program whose ops claim to be of version 1 and whose attributes claim to be whole.
+class TamedProgram {
+ public:
+  explicit TamedProgram(const bp_program& program) : program_(program) {
+    for (uint32_t i = 0; i < program.n_ops; ++i) ops_.push_back(copy_growable(program.ops[i]));
+    for (bp_op& op : ops_) {
+      op.version = 1;
+      op.attributes = whole(op);
+      table_.push_back(&op);
+    }
+    program_.ops = table_.data();
+  }
+  [[nodiscard]] const bp_program& get() const { return program_; }
+
+ private:
+  const void* whole(const bp_op& op) {
+    const OpSchema* schema = find_op_schema(kind_of(op));
+    if (schema == nullptr || op.attributes == nullptr) return op.attributes;
+    AttributeBuffer& copy = attributes_.emplace_back((schema->attributes_bytes + 7) / 8);
+    std::memcpy(copy.data(), op.attributes, schema->attributes_bytes);
+    std::memcpy(copy.data(), &schema->attributes_bytes, sizeof(uint32_t));
+    return copy.data();
+  }
+
+  bp_program program_;
+  std::vector<bp_op> ops_;
+  std::vector<const bp_op*> table_;
+  std::deque<AttributeBuffer> attributes_;
+};
+
 class MutantBackend final : public reference::ReferenceBackend {
  public:
   static Result<std::unique_ptr<Backend>> create(const Host& host, const Params& params) {
@@ -20,10 +55,15 @@ class MutantBackend final : public reference::ReferenceBackend {
     backend->mutation_ = params.get_string("mutation", "none");
     if (backend->mutation_ == "leak-in-create") leak();
     if (backend->mutation_ == "descriptor-leak") static_cast<void>(open("/dev/null", O_RDONLY));
+    if (backend->mutation_ == "thread-left") std::thread([] { pause(); }).detach();
+    if (backend->mutation_ == "signal-ignored") std::signal(SIGPIPE, SIG_IGN);
+    if (backend->mutation_ == "environment-changed") setenv("MUTANT", "1", 1);
     return std::unique_ptr<Backend>(std::move(backend));
   }
   explicit MutantBackend(const Host& host) : ReferenceBackend(host, reference::Settings()) {}
   [[nodiscard]] const std::string& mutation() const { return mutation_; }
+  // Lives as long as the backend.
+  const bp_program& tamed(const bp_program& program) { return tamed_.emplace_back(program).get(); }
 
   // No mistake: a backend may know composites alone or primitives alone.
   void check(const bp_program& program, CheckReport& report) override {
@@ -46,37 +86,21 @@ class MutantBackend final : public reference::ReferenceBackend {
 
  private:
   std::string mutation_;
+  std::deque<TamedProgram> tamed_;
 };
 
 constexpr bp_backend_factory kCorrect = backend_factory<MutantBackend>();
 
+MutantBackend& cpp(bp_backend* backend) {
+  return *static_cast<MutantBackend*>(reinterpret_cast<Backend*>(backend));
+}
 bool is(bp_backend* backend, std::string_view mutation) {
-  return static_cast<MutantBackend*>(reinterpret_cast<Backend*>(backend))->mutation() == mutation;
+  return cpp(backend).mutation() == mutation;
 }
 bool is(bp_executable* executable, std::string_view mutation) {
   auto* cpp = reinterpret_cast<Executable*>(executable);
   return static_cast<MutantExecutable*>(cpp)->mutation() == mutation;
 }
-
-// A program whose ops claim to be of version 1 and to require nothing.
-class TamedProgram {
- public:
-  explicit TamedProgram(const bp_program& program) : program_(program) {
-    program_.required = 0;
-    for (uint32_t i = 0; i < program.n_ops; ++i) ops_.push_back(copy_growable(program.ops[i]));
-    for (bp_op& op : ops_) {
-      op.version = 1;
-      table_.push_back(&op);
-    }
-    program_.ops = table_.data();
-  }
-  [[nodiscard]] const bp_program* get() const { return &program_; }
-
- private:
-  bp_program program_;
-  std::vector<bp_op> ops_;
-  std::vector<const bp_op*> table_;
-};
 
 template <class Object>
 bp_status spoil(Object* object, bp_status status, bp_error* error) {
@@ -86,10 +110,29 @@ bp_status spoil(Object* object, bp_status status, bp_error* error) {
   return status;
 }
 
+// Passes the first obstacle on.
+struct FirstObstacle {
+  bp_check_report given;
+  bool found = false;
+
+  static void obstacle(void* user, uint32_t op, bp_str sentence) {
+    auto* self = static_cast<FirstObstacle*>(user);
+    if (!self->found) self->given.obstacle(self->given.user, op, sentence);
+    self->found = true;
+  }
+};
+
 bp_status check(bp_backend* backend, const bp_program* program, const bp_check_report* report,
                 bp_error* error) {
   if (is(backend, "unknown-version-accepted")) {
-    return kCorrect.check(backend, TamedProgram(*program).get(), report, error);
+    return kCorrect.check(backend, &cpp(backend).tamed(*program), report, error);
+  }
+  if (is(backend, "first-obstacle-only")) {
+    FirstObstacle first{copy_growable(report)};
+    bp_check_report mine = first.given;
+    mine.user = &first;
+    mine.obstacle = FirstObstacle::obstacle;
+    return kCorrect.check(backend, program, &mine, error);
   }
   return spoil(backend, kCorrect.check(backend, program, report, error), error);
 }
@@ -98,6 +141,7 @@ bp_status compile(bp_backend* backend, const bp_program* program, const bp_compi
                   bp_executable** out, bp_error* error) {
   bp_compile_options mine = copy_growable(options);
   if (is(backend, "unknown-bits-accepted")) mine.required = 0;
+  if (is(backend, "struct-size-ignored")) program = &cpp(backend).tamed(*program);
   const bp_status status = kCorrect.compile(backend, program, &mine, out, error);
   if (status != BP_OK && is(backend, "exception-escapes")) throw std::runtime_error("no compile");
   if (status != BP_OK && is(backend, "output-touched-on-error")) *out = nullptr;

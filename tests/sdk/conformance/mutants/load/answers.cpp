@@ -6,7 +6,14 @@
 
 namespace {
 
-constexpr bp_backend_factory kFactory = bp::backend_factory<bp::reference::ReferenceBackend>();
+constexpr bp_backend_factory factory() {
+  bp_backend_factory factory = bp::backend_factory<bp::reference::ReferenceBackend>();
+#ifdef MUTANT_NO_COLLECT
+  factory.collect = nullptr;
+#endif
+  return factory;
+}
+constexpr bp_backend_factory kFactory = factory();
 constexpr const char* kKinds[] = {BP_BACKEND_ID};
 
 const void* get_factory(const char* id) {
