@@ -39,28 +39,36 @@ inline void unpack_quants(const uint8_t* body, uint8_t* out) {
   }
 }
 
+// Unpacks the blocks of a strip one after another.
 template <class W>
-void unpack_strip(const uint8_t* strip, uint32_t n_columns, uint8_t* out) {
-  const uint32_t n_blocks = n_columns / kPanelColumns;
-  for (uint32_t block = 0; block < n_blocks; strip += W::kRecordBytes) {
-    for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-      const uint8_t* body = W::body(strip, b);
-      unpack_quants<W, 0>(body, out);
-      unpack_quants<W, 1>(body, out);
-      unpack_quants<W, 2>(body, out);
-      unpack_quants<W, 3>(body, out);
-      unpack_quants<W, 4>(body, out);
-      unpack_quants<W, 5>(body, out);
-      unpack_quants<W, 6>(body, out);
-      unpack_quants<W, 7>(body, out);
-      auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
-      store(floats, W::scale(strip, b, 0));
-      if constexpr (W::kHalves) store(floats + 16, W::scale(strip, b, 1));
-      if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(strip, b));
-      out += kTileBlockBytes;
+class Unpacker {
+ public:
+  explicit Unpacker(const uint8_t* strip) : record_(strip) {}
+
+  void next(uint8_t* out) {
+    const uint8_t* body = W::body(record_, block_);
+    unpack_quants<W, 0>(body, out);
+    unpack_quants<W, 1>(body, out);
+    unpack_quants<W, 2>(body, out);
+    unpack_quants<W, 3>(body, out);
+    unpack_quants<W, 4>(body, out);
+    unpack_quants<W, 5>(body, out);
+    unpack_quants<W, 6>(body, out);
+    unpack_quants<W, 7>(body, out);
+    auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
+    store(floats, W::scale(record_, block_, 0));
+    if constexpr (W::kHalves) store(floats + 16, W::scale(record_, block_, 1));
+    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record_, block_));
+    if (++block_ == W::kBlocks) {
+      block_ = 0;
+      record_ += W::kRecordBytes;
     }
   }
-}
+
+ private:
+  const uint8_t* record_;
+  uint32_t block_ = 0;
+};
 
 // Tiles 0 to 3 hold sums, 4 and 5 activations, 6 and 7 weights; kColumns of both go into a product.
 template <uint32_t kColumns>
@@ -83,7 +91,8 @@ void configure_tiles() {
 struct Product {
   Block weights;
   const int32_t* record;  // of the panel
-  uint32_t half;
+  uint16_t half;
+  uint16_t begins_block;
 };
 
 // The products of a panel in order: records ascending, each block's second record after its first.
@@ -95,13 +104,13 @@ uint32_t list_products(const uint8_t* blocks, uint32_t n_blocks, const int32_t* 
   const int32_t* record = panel + panel_header_words(n_blocks);
   const int32_t* seconds = record + size_t{n_blocks} * kRecordWords;
   Product* next = products;
-  const auto add = [&](const int32_t* own) {
-    *next++ = {{blocks}, own, 0};
-    if constexpr (kHalves) *next++ = {{blocks}, own, 1};
+  const auto add = [&](const int32_t* own, uint16_t begins_block) {
+    *next++ = {{blocks}, own, 0, begins_block};
+    if constexpr (kHalves) *next++ = {{blocks}, own, 1, 0};
   };
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    add(record);
-    if (second_of[b] >= 0) add(seconds + static_cast<size_t>(second_of[b]) * kRecordWords);
+    add(record, 1);
+    if (second_of[b] >= 0) add(seconds + static_cast<size_t>(second_of[b]) * kRecordWords, 0);
     record += kRecordWords;
     blocks += kTileBlockBytes;
   }
@@ -148,46 +157,53 @@ inline void fold(const Product& p, const Sums& sums, F32x16* y) {
   }
 }
 
-template <uint32_t kIndex>
-inline void start_product(const Product& p, Sums* slots) {
+template <uint32_t kIndex, class W>
+inline void start_product(const Product& p, Unpacker<W>* unpacker, Sums* slots) {
+  if (unpacker != nullptr && p.begins_block != 0) {
+    unpacker->next(const_cast<uint8_t*>(p.weights.bytes));
+    __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
+  }
   const auto* x = reinterpret_cast<const uint8_t*>(p.record) + 16 * p.half;
   start(Slot<kIndex>{}, x, p.weights.bytes + 256 * p.half, slots[kIndex]);
 }
 
-template <bool kMinimum>
-void dot_panel(const Product* products, uint32_t n, float* out, size_t out_stride) {
+// unpacker: of the strip, or null where its blocks are unpacked.
+template <class W>
+void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float* out,
+               size_t out_stride) {
+  constexpr bool kMinimum = W::kHasMinimum;
   Sums slots[kSlots];
   F32x16 y[kTileRows];
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
-  start_product<0>(products[0], slots);
-  if (n > 1) start_product<1>(products[1], slots);
-  if (n > 2) start_product<2>(products[2], slots);
-  if (n > 3) start_product<3>(products[3], slots);
+  start_product<0>(products[0], unpacker, slots);
+  if (n > 1) start_product<1>(products[1], unpacker, slots);
+  if (n > 2) start_product<2>(products[2], unpacker, slots);
+  if (n > 3) start_product<3>(products[3], unpacker, slots);
   for (uint32_t i = 0; i < n; i += kSlots) {
     fold<kMinimum>(products[i], slots[0], y);
-    if (i + 4 < n) start_product<0>(products[i + 4], slots);
+    if (i + 4 < n) start_product<0>(products[i + 4], unpacker, slots);
     if (i + 1 < n) fold<kMinimum>(products[i + 1], slots[1], y);
-    if (i + 5 < n) start_product<1>(products[i + 5], slots);
+    if (i + 5 < n) start_product<1>(products[i + 5], unpacker, slots);
     if (i + 2 < n) fold<kMinimum>(products[i + 2], slots[2], y);
-    if (i + 6 < n) start_product<2>(products[i + 6], slots);
+    if (i + 6 < n) start_product<2>(products[i + 6], unpacker, slots);
     if (i + 3 < n) fold<kMinimum>(products[i + 3], slots[3], y);
-    if (i + 7 < n) start_product<3>(products[i + 7], slots);
+    if (i + 7 < n) start_product<3>(products[i + 7], unpacker, slots);
   }
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
 }
 
+// The first panel unpacks the strip on its way.
 template <class W>
 void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, size_t panel_words,
               uint32_t n_panels, float* y, size_t y_stride, uint8_t* scratch) {
-  unpack_strip<W>(strip, n_columns, scratch);
-  __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
   configure_tiles<W::kHalves ? 16 : 32>();
   const uint32_t n_blocks = n_columns / kPanelColumns;
   auto* products = reinterpret_cast<Product*>(scratch + size_t{n_blocks} * kTileBlockBytes);
+  Unpacker<W> unpacker(strip);
   for (uint32_t p = 0; p < n_panels; ++p) {
     const uint32_t n =
         list_products<W::kHalves>(scratch, n_blocks, panels + p * panel_words, products);
-    dot_panel<W::kHasMinimum>(products, n, y + p * kTileRows * y_stride, y_stride);
+    dot_panel<W>(products, n, p == 0 ? &unpacker : nullptr, y + p * kTileRows * y_stride, y_stride);
   }
   _tile_release();
 }
