@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kMaxGroups = 8;                     // of bp_memory_info::block_bytes
 constexpr uint64_t kMaxDimension = uint64_t{1} << 30;  // rows or columns
+constexpr std::string_view kOverridable[] = {BP_OP_LINEAR, BP_OP_NORM, BP_OP_ACTIVATE};
 
 Result<Settings> read_settings(const Params& params) {
   Settings settings;
@@ -114,7 +115,9 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   auto view = std::make_shared<const ProgramView>(program);
   const std::shared_ptr<const Team> team = Team::create(host_, options.n_threads);
   BP_ASSIGN(const Prepare prepare, choose_prepare(*view));
-  BP_ASSIGN(Plan plan, Planner(*view, weights_, prepare, *team, Progress(options.progress)).run());
+  BP_ASSIGN(const Overrides overrides, Overrides::create(options, kOverridable));
+  const Progress progress(options.progress);
+  BP_ASSIGN(Plan plan, Planner(*view, weights_, prepare, *team, progress, overrides).run());
   KvCache kv(view->kv_slots(), view->header().n_kv_groups, choose_block_size(options.block_size),
              k_type, v_type);
   auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),

@@ -83,6 +83,7 @@ Status CpuExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.n_blocks = kv_.n_blocks();
   BP_TRY(validate_batch(batch, limits));
   Step(*this, batch).run();
+  if (plan_.kernel_failure != nullptr) BP_TRY(plan_.kernel_failure->take());
   ticket = ++last_ticket_;
   return {};
 }

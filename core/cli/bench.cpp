@@ -228,6 +228,8 @@ void print_json(const BenchOptions& options, const Machine& machine,
                     {"tokens_per_s", m.tokens_s}});
   }
   const nlohmann::ordered_json document = {{"model", options.model},
+                                           {"prompt", options.n_prompt},
+                                           {"generate", options.n_generate},
                                            {"machine",
                                             {{"cpu", machine.cpu},
                                              {"threads", machine.n_threads},
@@ -258,8 +260,9 @@ Result<runtime::CompiledModel> compile(runtime::Runtime& runtime, const config::
 
 Status bench(const BenchOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
-  BP_ASSIGN(const config::Model config,
+  BP_ASSIGN(config::Model config,
             config::default_model(options.model, options.backend, runtime->catalog()));
+  BP_TRY(config::add_overrides(options.overrides, runtime->catalog(), config.backend));
   BP_ASSIGN(const runtime::CompiledModel compiled, compile(*runtime, config, limits_of(options)));
   const auto depths = fitting_depths(
       options, std::min(compiled.limits.context, compiled.parts->model.context_length));

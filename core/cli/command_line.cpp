@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1, kWrongCommandLine = 2;
 constexpr const char* kModelHelp = "a model file, or a folder of a Hugging Face checkpoint";
+constexpr const char* kOverrideHelp = "OP=PLUGIN: kernels of another plugin for one op";
 
 using Command = std::function<Status()>;
 
@@ -47,6 +48,7 @@ void add_run(CLI::App& app, RunOptions& o, Command& command) {
   sub->add_option("--seed", o.seed, "the same seed gives the same text");
   sub->add_option("--context", o.context, "tokens of prompt and answer (0: as memory allows)");
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
+  sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->callback([&] { command = [&] { return run(o); }; });
 }
@@ -93,6 +95,7 @@ void add_logits(CLI::App& app, LogitsOptions& o, Command& command) {
   sub->add_option("--tokens", o.tokens, "token ids, as 1,2,3")->required()->delimiter(',');
   sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
+  sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->callback([&] { command = [&] { return logits(o); }; });
 }
@@ -115,8 +118,44 @@ void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
       ->check(most_tokens);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
+  sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_flag("--json", o.json, "as JSON");
   sub->callback([&] { command = [&] { return bench(o); }; });
+}
+
+void add_limits(CLI::App& sub, simulate::LimitOverrides& l) {
+  const auto some = CLI::Range(1u, 1u << 30);
+  sub.add_option("--blocks", l.n_blocks, "KV blocks (2048)")->check(some);
+  sub.add_option("--block-size", l.block_size, "tokens of a block (64)")->check(some);
+  sub.add_option("--max-step-tokens", l.max_step_tokens, "tokens of a step (512)")->check(some);
+  sub.add_option("--max-sequences", l.max_sequences, "sequences of a step (64)")->check(some);
+  sub.add_option("--max-queue", l.max_queue,
+                 "requests shown to the scheduler before their first step; others wait before the "
+                 "door (256; 0: no limit)")
+      ->check(CLI::Range(0u, 1u << 30));
+  sub.add_option("--max-step-ms", l.max_step_ms, "predicted time of a step (500)")->check(some);
+  sub.add_flag_callback(
+      "--no-prefix-cache", [&l] { l.prefix_cache = false; }, "share no blocks");
+}
+
+void add_simulate(CLI::App& app, SimulateOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("simulate", "replay a trace of requests against a scheduler");
+  sub->add_option("TRACE", o.trace, "requests as .csv or .jsonl, or YAML that describes them")
+      ->required();
+  sub->add_option("--scheduler", o.scheduler, "the scheduler plugin")->required();
+  sub->add_option("--set", o.settings, "KEY=VALUE of the scheduler's configuration; repeatable")
+      ->expected(1)
+      ->take_all();
+  sub->add_option("--plugin-path", o.plugin_path, "a folder with plugins; repeatable")
+      ->expected(1)
+      ->take_all();
+  sub->add_option("--cost", o.cost,
+                  "what a step costs: a file of `backplane bench --json`, or YAML with step_us");
+  add_limits(*sub, o.limits);
+  sub->add_option("--seed", o.seed, "of a synthetic trace, instead of its own");
+  sub->add_option("--plot", o.plot, "write a picture (SVG) to this file");
+  sub->add_flag("--json", o.json, "as JSON");
+  sub->callback([&] { command = [&] { return simulate(o); }; });
 }
 
 struct AllOptions {
@@ -128,6 +167,7 @@ struct AllOptions {
   RenderOptions render;
   LogitsOptions logits;
   BenchOptions bench;
+  SimulateOptions simulate;
 };
 
 // Standard output that cannot be written, and memory that runs out, are failures like others.
@@ -169,6 +209,7 @@ int run_command_line(int argc, char** argv) {
   add_render(app, options.render, command);
   add_logits(app, options.logits, command);
   add_bench(app, options.bench, command);
+  add_simulate(app, options.simulate, command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

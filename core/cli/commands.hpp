@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backplane/status.hpp"
+#include "core/simulate/limits.hpp"
 
 namespace bp::cli {
 
@@ -24,6 +25,7 @@ struct RunOptions {
   std::optional<double> temperature;
   std::optional<uint64_t> seed;
   std::string backend;
+  std::vector<std::string> overrides;  // "OP=PLUGIN"
   uint32_t n_threads = 0;
   uint32_t context = 0;
 };
@@ -58,6 +60,7 @@ struct LogitsOptions {
   std::string model;
   std::vector<int32_t> tokens;
   std::string backend;
+  std::vector<std::string> overrides;  // "OP=PLUGIN"
   uint32_t n_threads = 0;
 };
 Status logits(const LogitsOptions& options);
@@ -70,8 +73,22 @@ struct BenchOptions {
   std::vector<uint32_t> depths = {0, 4096};
   uint32_t n_threads = 0;
   std::string backend;
+  std::vector<std::string> overrides;  // "OP=PLUGIN"
   bool json = false;
 };
 Status bench(const BenchOptions& options);
+
+struct SimulateOptions {
+  std::string trace;
+  std::string scheduler;
+  std::vector<std::string> settings;     // KEY=VALUE of the scheduler's configuration
+  std::vector<std::string> plugin_path;  // folders, before the installed one
+  std::string cost;                      // empty: the trace's, or the default
+  simulate::LimitOverrides limits;
+  std::optional<uint64_t> seed;
+  std::string plot;  // a file to write, or empty
+  bool json = false;
+};
+Status simulate(const SimulateOptions& options);
 
 }  // namespace bp::cli

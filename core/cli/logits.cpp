@@ -94,6 +94,7 @@ Status logits(const LogitsOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
   BP_ASSIGN(config::Model config,
             config::default_model(options.model, options.backend, runtime->catalog()));
+  BP_TRY(config::add_overrides(options.overrides, runtime->catalog(), config.backend));
   runtime::CompileLimits limits;
   limits.context = static_cast<uint32_t>(options.tokens.size());
   limits.max_step_tokens = kChunk;

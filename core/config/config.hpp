@@ -34,6 +34,13 @@ struct Server {
   bool request_templates = false;
 };
 
+// Kernels of another plugin for one op of a backend.
+struct Override {
+  std::string op;  // "linear"
+  std::string plugin;
+  plugin::ParamMap params;  // the plugin's own keys, with defaults
+};
+
 struct Backend {
   std::string plugin = "cpu";
   uint32_t n_threads = 0;            // 0: auto
@@ -42,6 +49,7 @@ struct Backend {
   std::optional<uint64_t> kv_bytes;  // nullopt: auto
   uint32_t block_size = 0;           // 0: auto
   plugin::ParamMap params;           // the plugin's own keys, with defaults
+  std::vector<Override> overrides;   // each op once
 };
 
 struct Scheduler {
@@ -83,5 +91,9 @@ Result<Config> load(const std::string& path, const plugin::Catalog& catalog);
 // A model as `run`, `logits` and `bench` need it: every default, plugin keys included.
 Result<Model> default_model(const std::string& source, const std::string& backend,
                             const plugin::Catalog& catalog);
+
+// Sets a backend's overrides from a command line: "OP=PLUGIN" each.
+Status add_overrides(const std::vector<std::string>& entries, const plugin::Catalog& catalog,
+                     Backend& backend);
 
 }  // namespace bp::config

@@ -12,6 +12,7 @@
 #include "backplane/sampler.h"
 #include "backplane/scheduler.h"
 #include "core/base/nearest.hpp"
+#include "core/config/override_section.hpp"
 #include "core/config/plugin_keys.hpp"
 #include "core/config/sizes.hpp"
 #include "core/plugin/catalog.hpp"
@@ -100,12 +101,19 @@ Status read_plugin(const Yaml& yaml, const std::string& key, const std::string& 
 }
 
 Status read_backend(const Yaml& yaml, const Catalog& catalog, Backend& out) {
-  BP_TRY(read_plugin(yaml, "backend", BP_BACKEND_ID, {"plugin", "threads", "kv"}, catalog, out));
+  BP_TRY(read_plugin(yaml, "backend", BP_BACKEND_ID, {"plugin", "threads", "kv", "override"},
+                     catalog, out));
   const auto section = yaml.find("backend");
   if (!section) return {};
   BP_TRY(read_count(*section, "threads", 1024, out.n_threads));
-  const auto kv = section->find("kv");
-  return kv ? read_kv(*kv, out) : Status();
+  if (const auto kv = section->find("kv")) {
+    BP_TRY(read_kv(*kv, out));
+  }
+  if (const auto overrides = section->find("override")) {
+    BP_ASSIGN(const auto* base, catalog.find(out.plugin, BP_BACKEND_ID));
+    BP_ASSIGN(out.overrides, read_overrides(*overrides, base->manifest, catalog));
+  }
+  return {};
 }
 
 Status read_scheduler(const Yaml& yaml, const Catalog& catalog, Scheduler& out) {

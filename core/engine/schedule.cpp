@@ -9,15 +9,6 @@ namespace bp::engine {
 
 namespace {
 
-void decide(const bp_snapshot& snapshot, ScheduleColumns& columns, bp_decision& decision,
-            const ScheduleContext& c) {
-  const Status decided = c.scheduler.schedule(snapshot, decision);
-  if (decided.ok() && check_decision(snapshot, decision).ok()) return;
-  c.stats.invalid_decisions.add();
-  decision = columns.empty_decision(snapshot.n_seqs);
-  decide_first_come_first_served(snapshot, decision);
-}
-
 void preempt(Sequence& s, const ScheduleContext& c) {
   c.kv.release(s.table);
   s.n_computed = 0;
@@ -70,13 +61,23 @@ void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContex
 
 }  // namespace
 
+Status decide(const plugin::SchedulerHandle& scheduler, const bp_snapshot& snapshot,
+              ScheduleColumns& columns, bp_decision& decision) {
+  Status status = scheduler.schedule(snapshot, decision);
+  if (status.ok()) status = check_decision(snapshot, decision);
+  if (status.ok()) return {};
+  decision = columns.empty_decision(snapshot.n_seqs);
+  decide_first_come_first_served(snapshot, decision);
+  return status;
+}
+
 Plan schedule(SequenceList& sequences, const StepLimits& limits, ScheduleColumns& columns,
               const ScheduleContext& c) {
   Plan plan;
   if (sequences.empty()) return plan;
   const bp_snapshot snapshot = columns.take(sequences, c.kv, limits);
   bp_decision decision = columns.empty_decision(snapshot.n_seqs);
-  decide(snapshot, columns, decision, c);
+  if (!decide(c.scheduler, snapshot, columns, decision).ok()) c.stats.invalid_decisions.add();
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (decision.preempt[i] != BP_KEEP) preempt(*sequences[i], c);
   }

@@ -34,7 +34,12 @@ struct ScheduleContext {
   Stats& stats;
 };
 
-// An invalid decision is counted, and replaced by first come, first served.
+// The plugin's decision; an invalid one is replaced by first come, first served, and the reason is
+// the answer. `decision` comes from columns.empty_decision().
+Status decide(const plugin::SchedulerHandle& scheduler, const bp_snapshot& snapshot,
+              ScheduleColumns& columns, bp_decision& decision);
+
+// An invalid decision is counted.
 Plan schedule(SequenceList& sequences, const StepLimits& limits, ScheduleColumns& columns,
               const ScheduleContext& c);
 

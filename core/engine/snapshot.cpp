@@ -43,8 +43,12 @@ bp_snapshot ScheduleColumns::take(SequenceList& sequences, const kv::BlockManage
     n_held[i] = waiting ? 0 : kv.n_held(s.table, s.n_computed);
     last_run_step[i] = s.last_run_step;
   }
+  return view(kv, limits);
+}
+
+bp_snapshot ScheduleColumns::view(const kv::BlockManager& kv, const StepLimits& limits) const {
   auto snapshot = make_growable<bp_snapshot>();
-  snapshot.n_seqs = static_cast<uint32_t>(n);
+  snapshot.n_seqs = static_cast<uint32_t>(id.size());
   snapshot.step = limits.step;
   snapshot.now_us = limits.now_us;
   snapshot.last_step_us = limits.last_step_us;

@@ -182,7 +182,7 @@ Status read_library(const Yaml& yaml, Manifest& manifest) {
 Status warn_of_unknown_keys(const Yaml& yaml, std::vector<std::string>& warnings) {
   static const std::vector<std::string> kKnown = {"schema", "id",      "version",     "abi",
                                                   "kinds",  "library", "description", "requires",
-                                                  "config", "stages"};
+                                                  "config", "stages",  "overridable"};
   BP_ASSIGN(const auto members, yaml.members());
   for (const auto& [name, value] : members) {
     if (std::find(kKnown.begin(), kKnown.end(), name) != kKnown.end()) continue;
@@ -225,6 +225,7 @@ Result<Manifest> read_manifest(const std::string& path) {
   }
   BP_TRY(read_fields(yaml, "config", manifest.config));
   BP_TRY(read_stages(yaml, manifest.stages));
+  BP_TRY(read_strings(yaml, "overridable", manifest.overridable));
   BP_TRY(warn_of_unknown_keys(yaml, manifest.warnings));
   return manifest;
 }

@@ -41,7 +41,8 @@ struct Manifest {
   std::vector<std::string> required_libraries;  // "libcudart.so.13"
   std::vector<FieldSpec> config;
   std::vector<StageManifest> stages;
-  std::vector<std::string> warnings;  // unknown keys
+  std::vector<std::string> overridable;  // ops that a backend lets other plugins' kernels compute
+  std::vector<std::string> warnings;     // unknown keys
 
   [[nodiscard]] bool has_kind(const std::string& kind) const;
 };

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "core/plugin/compatibility.hpp"
+
 namespace bp::plugin {
 
 namespace {
@@ -57,15 +59,9 @@ bool has_library(const std::string& name) {
 }  // namespace
 
 std::string why_unusable(const Manifest& manifest) {
-  if (manifest.abi_major != BP_ABI_MAJOR) {
-    return fmt::format("it was built for ABI {}.{}, this program has {}.{}", manifest.abi_major,
-                       manifest.abi_minor, BP_ABI_MAJOR, BP_ABI_MINOR);
-  }
-  if (BP_ABI_MAJOR == 0 && manifest.abi_minor != BP_ABI_MINOR) {
-    return fmt::format(
-        "it was built for ABI {}.{}, this program has {}.{}; while the ABI's major is 0 the minor "
-        "must be equal: build the plugin again with this SDK",
-        manifest.abi_major, manifest.abi_minor, BP_ABI_MAJOR, BP_ABI_MINOR);
+  const AbiVersion built_for{manifest.abi_major, manifest.abi_minor};
+  if (std::string why = why_incompatible(built_for, {BP_ABI_MAJOR, BP_ABI_MINOR}); !why.empty()) {
+    return why;
   }
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(manifest.library, ignored)) {

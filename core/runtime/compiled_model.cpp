@@ -22,6 +22,24 @@ Result<plugin::BackendHandle> make_backend(Runtime& runtime, const config::Model
   return backend;
 }
 
+Result<std::vector<plugin::KernelSetHandle>> make_kernels(Runtime& runtime,
+                                                          const config::Backend& config) {
+  std::vector<plugin::KernelSetHandle> sets;
+  for (const config::Override& entry : config.overrides) {
+    BP_ASSIGN(const auto* found, runtime.catalog().find(entry.plugin, BP_OP_KERNELS_ID));
+    BP_ASSIGN(const auto code, runtime.library(found->manifest));
+    auto set =
+        plugin::KernelSetHandle::create(code->factory<bp_op_kernels_factory>(BP_OP_KERNELS_ID),
+                                        runtime.host(), entry.op, entry.plugin, entry.params);
+    if (!set.ok()) {
+      return set.status().with_context(
+          fmt::format("plugin '{}', override of {}", entry.plugin, entry.op));
+    }
+    sets.push_back(std::move(set).value());
+  }
+  return sets;
+}
+
 Result<model::Program> fit(const model::LoadedModel& model, const plugin::BackendHandle& backend) {
   const auto check = [&](const bp_program& program) { return backend.check(program); };
   BP_ASSIGN(const auto obstacles, check(model.program.c()));
@@ -68,11 +86,17 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
   BP_ASSIGN(model::Program program, fit(model, backend));
   CompileLimits filled = limits;
   if (filled.context == 0) filled.context = std::max(model.context_length, 1u);
+  BP_ASSIGN(auto kernels, make_kernels(runtime, config.backend));
   auto parts = std::make_shared<ModelOnBackend>(
-      ModelOnBackend{std::move(model), std::move(program), std::move(backend)});
+      ModelOnBackend{std::move(model), std::move(program), std::move(kernels), std::move(backend)});
   const uint32_t n_threads =
       config.backend.n_threads == 0 ? runtime.n_threads() : config.backend.n_threads;
-  const auto options = make_options(config, filled, parts->model, n_threads, progress);
+  auto options = make_options(config, filled, parts->model, n_threads, progress);
+  std::vector<const bp_override*> overrides;
+  for (const plugin::KernelSetHandle& set : parts->kernels) overrides.push_back(set.c());
+  options.n_overrides = static_cast<uint32_t>(overrides.size());
+  options.overrides = overrides.data();
+  if (!overrides.empty()) options.required |= BP_COMPILE_OVERRIDES;
   BP_ASSIGN(plugin::ExecutableHandle executable,
             parts->backend.compile(parts->program.c(), options));
   BP_ASSIGN(const bp_memory_info memory, executable.memory());

@@ -9,6 +9,7 @@
 #include "core/config/config.hpp"
 #include "core/model/model.hpp"
 #include "core/plugin/backend.hpp"
+#include "core/plugin/op_kernels.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp::runtime {
@@ -24,7 +25,8 @@ struct CompileLimits {
 // Outlives the executable compiled from it.
 struct ModelOnBackend {
   model::LoadedModel model;
-  model::Program program;  // as the backend accepted it
+  model::Program program;                        // as the backend accepted it
+  std::vector<plugin::KernelSetHandle> kernels;  // of the configuration's overrides
   plugin::BackendHandle backend;
 };
 

@@ -7,6 +7,7 @@ function(backplane_add_plugin name)
   if(NOT ARG_SOURCES OR NOT ARG_MANIFEST)
     message(FATAL_ERROR "backplane_add_plugin(${name}): SOURCES and MANIFEST are required")
   endif()
+  get_filename_component(manifest ${ARG_MANIFEST} ABSOLUTE)
   add_library(${name} MODULE ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE Backplane::sdk ${ARG_LIBRARIES})
   if(BACKPLANE_PLUGIN_DIR)
@@ -17,7 +18,7 @@ function(backplane_add_plugin name)
   set_target_properties(${name} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${out}
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LINK_DEPENDS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin.map)
+    LINK_DEPENDS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin.map;${manifest}")
   # Visibility flags alone leave weak std:: symbols exported; the version script hides them too.
   target_link_options(${name} PRIVATE
     -Wl,--version-script=${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin.map -Wl,--exclude-libs,ALL)
@@ -25,7 +26,6 @@ function(backplane_add_plugin name)
   if(NOT BACKPLANE_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
-  get_filename_component(manifest ${ARG_MANIFEST} ABSOLUTE)
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E copy_if_different ${manifest} ${out}/${name}.plugin.yaml)
   set_target_properties(${name} PROPERTIES BACKPLANE_MANIFEST ${manifest})

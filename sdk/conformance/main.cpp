@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include "sdk/conformance/levels/levels.hpp"
@@ -18,6 +20,7 @@ struct Arguments {
   std::string plugin;
   std::vector<std::string> levels, names;
   Options options;
+  double time_scale = 1;
   bool json = false, list = false, only_failed = false, in_process = false;
 };
 
@@ -56,6 +59,10 @@ void add_run_options(CLI::App& app, Arguments& arguments) {
   app.add_flag("--json", arguments.json, "Print one JSON document");
   app.add_flag("--list", arguments.list, "Print the tests, run none");
   app.add_flag("--only-failed", arguments.only_failed, "Print nothing of tests that pass or skip");
+  app.add_option("--time-scale", arguments.time_scale,
+                 "Multiplies the time that each test may take; raise it for slow devices")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_flag("--in-process", arguments.in_process,
                "Run tests in this process, for debuggers: a crash ends the tool");
 }
@@ -65,6 +72,11 @@ bool is_wanted(const std::vector<std::string>& wanted, const T& name) {
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
 }
 
+std::chrono::milliseconds scaled(std::chrono::milliseconds time, const Arguments& arguments) {
+  return std::chrono::milliseconds(
+      std::llround(static_cast<double>(time.count()) * arguments.time_scale));
+}
+
 Tests chosen_tests(const Arguments& arguments, Subject& subject) {
   Tests tests;
   for (const Level& level : all_levels()) {
@@ -72,13 +84,15 @@ Tests chosen_tests(const Arguments& arguments, Subject& subject) {
     if (suits && is_wanted(arguments.levels, level.name)) level.add(subject, tests);
   }
   std::erase_if(tests, [&](const Test& test) { return !is_wanted(arguments.names, test.name); });
+  for (Test& test : tests) test.timeout = scaled(test.timeout, arguments);
   return tests;
 }
 
 // Where the library itself does not load, only the level that says so is worth running.
-TestResult try_to_load(Subject& subject, bool in_process) {
-  const Test load{"", "", "", [](Subject& s) { (void)s.plugin(); }, std::chrono::seconds(30)};
-  return in_process ? run_here(load, subject) : run_apart(load, subject);
+TestResult try_to_load(const Arguments& arguments, Subject& subject) {
+  const Test load{"", "", "", [](Subject& s) { (void)s.plugin(); },
+                  scaled(std::chrono::seconds(30), arguments)};
+  return arguments.in_process ? run_here(load, subject) : run_apart(load, subject);
 }
 
 int run(const Arguments& arguments, Subject& subject) {
@@ -88,7 +102,7 @@ int run(const Arguments& arguments, Subject& subject) {
     print_list(subject.manifest().id, tests, format);
     return 0;
   }
-  const TestResult loaded = try_to_load(subject, arguments.in_process);
+  const TestResult loaded = try_to_load(arguments, subject);
   if (loaded.outcome != Outcome::kPass) std::fprintf(stderr, "%s\n", loaded.message.c_str());
   Report report(subject.manifest().id, format, arguments.only_failed);
   for (const Test& test : tests) {

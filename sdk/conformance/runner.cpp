@@ -138,7 +138,7 @@ std::string how_it_ended(int status) {
 
 TestResult judge(const Test& test, const std::string& verdict, bool in_time, int status) {
   if (!in_time) {
-    return {Outcome::kFail, "did not end within " + std::to_string(test.timeout.count()) + " s"};
+    return {Outcome::kFail, "did not end within " + std::to_string(test.timeout.count()) + " ms"};
   }
   const size_t outcome = verdict.empty() ? std::string::npos : std::string("pfs").find(verdict[0]);
   if (outcome == std::string::npos) return {Outcome::kFail, how_it_ended(status)};

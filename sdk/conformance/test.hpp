@@ -31,7 +31,7 @@ struct Test {
   std::string level;        // "load", "abi", "life", "ops", ...
   std::string description;  // one sentence that says what must hold
   std::function<void(Subject&)> body;
-  std::chrono::seconds timeout{60};
+  std::chrono::milliseconds timeout{60'000};
 };
 
 using Tests = std::vector<Test>;

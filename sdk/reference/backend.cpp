@@ -79,6 +79,7 @@ Result<std::unique_ptr<Executable>> ReferenceBackend::compile(const bp_program& 
   }
   auto executable = make_executable(program, options);
   BP_TRY(executable->prepare(settings_, Progress(options.progress)));
+  BP_TRY(executable->bind_kernels(options));
   return std::unique_ptr<Executable>(std::move(executable));
 }
 

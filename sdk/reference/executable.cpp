@@ -12,6 +12,7 @@ namespace bp::reference {
 namespace {
 
 constexpr uint32_t kDefaultBlockSize = 16;
+constexpr std::string_view kOverridable[] = {BP_OP_LINEAR, BP_OP_NORM, BP_OP_ACTIVATE};
 
 uint64_t max_v_head_dim(const ProgramView& program) {
   uint64_t width = 0;
@@ -60,6 +61,11 @@ ReferenceExecutable::ReferenceExecutable(const Host& host, const bp_program& pro
   options_.progress = nullptr;
 }
 
+Status ReferenceExecutable::bind_kernels(const bp_compile_options& options) {
+  BP_ASSIGN(const Overrides overrides, Overrides::create(options, kOverridable));
+  return kernels_.bind(program_, overrides);
+}
+
 Status ReferenceExecutable::prepare(const Settings& settings, const Progress& progress) {
   return weights_.decode(program_, settings.cache_weights, progress);
 }
@@ -103,8 +109,10 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
     if (!step.any_running()) break;
     const bp_op& op = program_.ops()[i];
     open_outputs(op, step);
-    const Status status = run_op(OpCall(op, program_, weights_, values_, step));
+    const OpCall call(op, program_, weights_, kernels_, values_, step);
+    const Status status = kernels_.contains(op) ? interpret(call) : run_op(call);
     if (!status.ok()) return status.with_context(describe(op));
+    BP_TRY(kernels_.take_failure());
     close_dead_values(i);
   }
   step.poll_stop();
@@ -119,6 +127,10 @@ Status ReferenceExecutable::collect(uint64_t ticket) {
 }
 
 Status ReferenceExecutable::run_op(const OpCall& call) {
+  return interpret(call);
+}
+
+Status ReferenceExecutable::interpret(const OpCall& call) {
   const RunOp run = find_op(call.kind());
   return run == nullptr ? unsupported("unknown kind of op") : run(call);
 }

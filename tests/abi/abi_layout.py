@@ -2,10 +2,14 @@
 """Size and offsets of every struct of the C ABI (rule A10), compared with the committed file.
 
 abi_layout.py            compares; fails on any difference, and on a struct that breaks rule A5 or A6
-abi_layout.py --update   writes layout-MAJOR.MINOR.txt; a released file must never change
+abi_layout.py --update   writes layout-MAJOR.MINOR.txt
+abi_layout.py --release  adds the file to released.txt, after which it can never change
+
+From 1.0 on every line of the major's released files must still hold: a struct only grows at its end.
 """
 import dataclasses
 import difflib
+import hashlib
 import pathlib
 import re
 import subprocess
@@ -118,6 +122,45 @@ def abi_version():
     return ".".join(re.search(rf"BP_ABI_{part} (\d+)u", text).group(1) for part in ("MAJOR", "MINOR"))
 
 
+def released(folder):
+    """{name: sha256} of the layout files that never change again."""
+    lines = (folder / "released.txt").read_text().splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def changed_releases(folder):
+    for name, digest in released(folder).items():
+        path = folder / name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            yield f"{name} is released and was changed or removed: restore it"
+
+
+def broken_lines(old, new):
+    """Lines of a released layout that a later one of the same major does not keep."""
+    now = {line.split()[0]: line for line in new.splitlines()}
+    for line in old.splitlines():
+        name, kind, *_, size = line.split()
+        found = now.get(name, f"{name} is gone")
+        has_grown = kind == "growable" and found.split()[1] == "growable" and (
+            int(found.split()[-1]) >= int(size))
+        if found != line and not has_grown:
+            yield f"released: {line}; now: {found}"
+
+
+def broken_releases(folder, version, layout):
+    major, minor = (int(part) for part in version.split("."))
+    for name in released(folder):
+        old_major, old_minor = (int(part) for part in re.findall(r"\d+", name))
+        if old_major == major > 0 and old_minor < minor:
+            yield from (f"{name}: {line}" for line in broken_lines((folder / name).read_text(), layout))
+
+
+def release(folder, path):
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    with open(folder / "released.txt", "a") as file:
+        file.write(f"{digest}  {path.name}\n")
+
+
 def main():
     headers = sorted(INCLUDE.rglob("*.h"))
     structs = [s for header in headers for s in structs_of(header)]
@@ -133,12 +176,19 @@ def main():
     if wrong := list(violations(structs, sizes_in(layout))):
         sys.exit("\n".join(wrong))
     path = HERE / f"layout-{abi_version()}.txt"
+    wrong = [*changed_releases(HERE), *broken_releases(HERE, abi_version(), layout)]
+    if wrong:
+        sys.exit("\n".join(wrong))
     if sys.argv[1:] == ["--update"]:
+        if path.name in released(HERE):
+            sys.exit(f"{path.name} is released: raise the minor of the ABI first")
         path.write_text(layout)
         return
     if layout != (old := path.read_text()):
         diff = difflib.unified_diff(old.splitlines(), layout.splitlines(), path.name, "headers", "")
         sys.exit("\n".join(diff) + "\nThe ABI changed: raise its minor, then --update.")
+    if sys.argv[1:] == ["--release"]:
+        release(HERE, path)
     print(f"{path.name}: {len(structs)} structs, {len(layout.splitlines())} lines agree")
 
 

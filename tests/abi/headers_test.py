@@ -31,7 +31,7 @@ def errors(compiler, language, standard, header, folders):
 class AbiHeaders(unittest.TestCase):
     def setUp(self):
         self.headers = headers(ABI, ".h")
-        self.assertGreaterEqual(len(self.headers), 11)
+        self.assertGreaterEqual(len(self.headers), 12)
 
     def test_compile_alone_as_c11_and_cpp17(self):
         for c, cxx in compilers.installed():

@@ -25,7 +25,17 @@ BUILT_IN = {"cpu", "fcfs", "gguf", "reference", "samplers"}
 READY_S = 60
 MIRROR = """
 #include "backplane/reference/backend.hpp"
-constexpr bp_backend_factory kFactory = bp::backend_factory<bp::reference::ReferenceBackend>();
+class Mirror : public bp::reference::ReferenceBackend {
+ public:
+  using ReferenceBackend::ReferenceBackend;
+  static bp::Result<std::unique_ptr<bp::Backend>> create(const bp::Host& host,
+                                                         const bp::Params& params) {
+    host.log(BP_LOG_INFO, "the mirror is " MIRROR_BUILD);
+    BP_ASSIGN(const auto settings, bp::reference::read_settings(params));
+    return std::unique_ptr<bp::Backend>(new Mirror(host, settings));
+  }
+};
+constexpr bp_backend_factory kFactory = bp::backend_factory<Mirror>();
 BP_PLUGIN("mirror", "1.0.0", {BP_BACKEND_ID, &kFactory});
 """
 MIRROR_MANIFEST = 'schema: 1\nid: mirror\nversion: 1.0.0\nabi: "0.1"\nkinds: [bp.backend/1]\n'
@@ -35,6 +45,7 @@ project(Mirror CXX)
 find_package(BackplaneSDK 0.1 REQUIRED)
 backplane_add_plugin(mirror SOURCES mirror.cpp LIBRARIES Backplane::reference
                      MANIFEST mirror.plugin.yaml)
+target_compile_definitions(mirror PRIVATE MIRROR_BUILD="${MIRROR_BUILD}")
 """
 CHUNK = 4  # tokens of a step, so that the number of steps tells who scheduled them
 
@@ -54,10 +65,10 @@ def block_of_page(language, n=0):
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)[n]
 
 
-def build_outside(prefix, source, build, c, cxx):
+def build_outside(prefix, source, build, c, cxx, *options):
     run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
         f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cxx}",
-        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror")
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror", *options)
     run("cmake", "--build", build)
 
 
@@ -79,7 +90,7 @@ class Server:
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=READY_S)
+        _, self.rest = self.process.communicate(timeout=READY_S)
 
     def ask(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -161,36 +172,91 @@ class Installed(unittest.TestCase):
                 )
                 self.assert_serves("one-by-one", build, config)
 
-    def test_builds_a_backend_on_the_reference(self):
+    def build_mirror(self, name):
+        """The folder of one build of the backend `mirror`, which logs what it is."""
         c, cxx = compilers.installed()[0]
-        source = self.folder / "mirror"
+        source = self.folder / f"mirror-{name}"
         source.mkdir()
         (source / "mirror.cpp").write_text(MIRROR)
         (source / "mirror.plugin.yaml").write_text(MIRROR_MANIFEST)
         (source / "CMakeLists.txt").write_text(MIRROR_PROJECT)
-        build_outside(self.prefix, source, source / "build", c, cxx)
+        build_outside(self.prefix, source, source / "build", c, cxx, f"-DMIRROR_BUILD={name}")
+        return source / "build"
 
-        def logits(backend):
-            environment = {**os.environ, "BACKPLANE_PLUGIN_PATH": str(source / "build")}
-            command = (self.program, "logits", MODEL, "--tokens", "1,2,3", "--backend", backend)
-            return json.loads(run(*command, env=environment))["logits"]
+    def logits(self, folder, *options):
+        environment = {**os.environ, "BACKPLANE_PLUGIN_PATH": str(folder)}
+        command = (self.program, "logits", MODEL, "--tokens", "1,2,3,4,5", *options)
+        return json.loads(run(*command, env=environment))["logits"]
 
-        self.assertEqual(logits("mirror"), logits("reference"))
+    def test_builds_a_backend_on_the_reference(self):
+        build = self.build_mirror("plain")
+        self.assertEqual(self.logits(build, "--backend", "mirror"),
+                         self.logits(build, "--backend", "reference"))
+
+    def test_one_line_of_yaml_chooses_between_two_builds_of_a_backend(self):
+        builds = {name: self.build_mirror(name) for name in ("convex", "concave")}
+        config = self.folder / "two-builds.yaml"
+        for name, build in builds.items():
+            config.write_text(
+                "server: {listen: 127.0.0.1:0}\n"
+                f"plugins: {{path: [{build}]}}\n"
+                f"models: [{{id: demo, source: {MODEL}, backend: {{plugin: mirror}}}}]\n"
+            )
+            with Server(self.program, config) as server:
+                self.assert_answers_rome(server)
+            log = "".join(server.lines)
+            self.assertEqual(re.findall(r"the mirror is (\w+)", log), [name], log)
+
+    def test_kernels_from_outside_compute_an_op_of_another_backend(self):
+        c, cxx = compilers.installed()[-1]
+        build = self.folder / "kernels"
+        build_outside(self.prefix, ROOT / "tests/abi/outside/kernels", build, c, cxx)
+        override = ("--override", "linear=counting-kernels")
+        plain = self.logits(build, "--backend", "reference")
+        self.assertEqual(self.logits(build, "--backend", "reference", *override), plain)
+        scale = max(map(abs, plain))
+        found = self.logits(build, "--backend", "cpu", *override)
+        self.assertLess(max(abs(a - b) for a, b in zip(found, plain)), 0.01 * scale)
+        self.assertNotEqual(found, self.logits(build, "--backend", "cpu"))
+
+        # Two layers of qkv, an output projection and gated_mlp, and the head.
+        for dtype, n_places in (("q8_0", 2 * (3 + 1 + 3) + 1), ("f32", 0)):
+            config = self.folder / f"kernels-{dtype}.yaml"
+            config.write_text(
+                "server: {listen: 127.0.0.1:0}\n"
+                f"plugins: {{path: [{build}]}}\n"
+                f"models: [{{id: demo, source: {MODEL}, backend: {{plugin: cpu, override: "
+                f"{{linear: {{plugin: counting-kernels, dtype: {dtype}}}}}}}}}]\n"
+            )
+            with Server(self.program, config) as server:
+                usage = self.assert_answers_rome(server)
+            n_tokens = usage["prompt_tokens"] + usage["completion_tokens"] - 1
+            log = "".join(server.lines) + server.rest
+            ((places, rows),) = re.findall(r"counting-kernels: (\d+) places, (\d+) rows", log)
+            self.assertEqual(int(places), n_places)
+            # Only what comes before the last attention is computed for every token.
+            self.assertGreaterEqual(int(rows), n_places // 2 * n_tokens)
+            self.assertLessEqual(int(rows), n_places * n_tokens)
 
     def assert_serves(self, plugin_id, folder, config):
         found = [p for p in self.plugins(BACKPLANE_PLUGIN_PATH=str(folder)) if p["id"] == plugin_id]
         self.assertEqual([p["usable"] for p in found], [True], found)
         with Server(self.program, config) as server:
-            body = {"model": "demo", "temperature": 0, "max_tokens": 16,
-                    "messages": [{"role": "user", "content": "What is the capital of Italy?"}]}
-            answer = json.loads(server.ask("/v1/chat/completions", body))
-            self.assertIn("Rome", answer["choices"][0]["message"]["content"])
+            usage = self.assert_answers_rome(server)
             metrics = server.ask("/metrics")
-        n_tokens = answer["usage"]["prompt_tokens"] + answer["usage"]["completion_tokens"] - 1
+        n_tokens = usage["prompt_tokens"] + usage["completion_tokens"] - 1
         (n_steps,) = re.findall(r"^backplane_step_tokens_count\S* (\S+)$", metrics, re.M)
         self.assertGreaterEqual(float(n_steps), n_tokens / CHUNK)
-        self.assertGreater(float(n_steps), answer["usage"]["completion_tokens"])
+        self.assertGreater(float(n_steps), usage["completion_tokens"])
         self.assertEqual(server.process.returncode, 0)
+
+    def assert_answers_rome(self, server):
+        """Asks once; how many tokens it took."""
+        body = {"model": "demo", "temperature": 0, "max_tokens": 16,
+                "messages": [{"role": "user", "content": "What is the capital of Italy?"}]}
+        answer = json.loads(server.ask("/v1/chat/completions", body))
+        self.assertIn("Rome", answer["choices"][0]["message"]["content"])
+        return answer["usage"]
 
 
 if __name__ == "__main__":

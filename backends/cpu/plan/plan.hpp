@@ -7,6 +7,7 @@
 
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
+#include "backplane/overrides.hpp"
 
 namespace bp::cpu {
 
@@ -37,6 +38,7 @@ struct Plan {
 
   std::vector<std::shared_ptr<const PreparedWeight>> weights;
   std::vector<std::unique_ptr<std::vector<float>>> vectors;  // norms, biases, frequencies
+  std::shared_ptr<KernelFailure> kernel_failure;  // of other plugins' kernels; null without them
 
   [[nodiscard]] uint64_t weights_bytes() const;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const;  // of a worker

@@ -2,11 +2,20 @@
 
 namespace bp::cpu {
 
-Status Planner::add_projection(MatmulSpec& spec, const WeightRows& rows, const float* bias,
-                               uint32_t out) {
-  BP_ASSIGN(auto weight, weights_.get(rows, prepare_, team_));
-  plan_.weights.push_back(weight);
-  spec.projections.push_back({std::move(weight), bias, out});
+Status Planner::add_projection(MatmulSpec& spec, const bp_op& op, uint32_t slot, uint64_t first,
+                               uint64_t n, const float* bias, uint32_t out) {
+  const bp_weight& weight = program_.weights()[op.weights[slot]];
+  Projection projection;
+  projection.bias = bias;
+  projection.out = out;
+  projection.n_rows = static_cast<uint32_t>(n);
+  BP_ASSIGN(projection.kernel, overrides_.linear(op, weight, first, n));
+  if (projection.kernel == nullptr) {
+    BP_ASSIGN(projection.weight,
+              weights_.get(WeightRows::of(weight).slice(first, n), prepare_, team_));
+    plan_.weights.push_back(projection.weight);
+  }
+  spec.projections.push_back(std::move(projection));
   return {};
 }
 
@@ -32,11 +41,9 @@ Status Planner::plan_lm_head(const bp_op& op) {
 // residual by a norm, the sum is made here.
 Status Planner::plan_product(const bp_op& op, MatmulSpec spec) {
   spec.input = take_rows(op.inputs[0]);
-  const WeightRows rows = WeightRows::of(program_.weights()[op.weights[0]]);
-  BP_TRY(add_projection(spec, rows, vector(op, 1), 0));
+  BP_TRY(add_projection(spec, op, 0, 0, value(op.outputs[0]).width, vector(op, 1), 0));
   spec.projections[0].out = open_product(op.outputs[0], spec);
-  add_stage<MatmulStage>(std::move(spec));
-  return {};
+  return add_products(op, std::move(spec));
 }
 
 uint32_t Planner::open_product(uint32_t y, MatmulSpec& spec) {
@@ -68,19 +75,20 @@ Status Planner::plan_qkv(const bp_op& op) {
   const float* packed_bias = packed ? vector(op, 3) : nullptr;
   uint64_t first = 0;
   for (uint32_t i = 0; i < 3; ++i) {
-    WeightRows rows = WeightRows::of(program_.weights()[op.weights[packed ? 0 : i]]);
-    if (packed) rows = rows.slice(first, n_rows[i]);
     const float* bias = packed_bias != nullptr ? packed_bias + first
                         : packed               ? nullptr
                                                : vector(op, 3 + i);
     open(op.outputs[i]);
-    BP_TRY(add_projection(spec, rows, bias, *buffers_[op.outputs[i]]));
+    BP_TRY(add_projection(spec, op, packed ? 0 : i, packed ? first : 0, n_rows[i], bias,
+                          *buffers_[op.outputs[i]]));
     first += n_rows[i];
   }
-  add_stage<MatmulStage>(std::move(spec));
+  BP_TRY(add_products(op, std::move(spec)));
   for (uint32_t i = 0; i < 2; ++i) {
     const float* weight = vector(op, 6 + i);
     if (weight == nullptr) continue;
+    BP_ASSIGN(const bool overridden, head_norm_by_kernel(op, i));
+    if (overridden) continue;
     Normalization norm;
     norm.kind = a.norm_kind;
     norm.eps = a.norm_eps;
@@ -100,8 +108,6 @@ Status Planner::plan_gated_mlp(const bp_op& op) {
   const bool packed = slot_at(weight_slots(op), 1) == BP_NONE;
   const WeightRows gate = WeightRows::of(program_.weights()[op.weights[0]]);
   const uint32_t n_ff = packed ? gate.n_rows / 2 : gate.n_rows;
-  const WeightRows up =
-      packed ? gate.slice(n_ff, n_ff) : WeightRows::of(program_.weights()[op.weights[1]]);
   const float* gate_bias = vector(op, 3);
   const float* up_bias = vector(op, 4);
   if (packed && gate_bias != nullptr) up_bias = gate_bias + n_ff;
@@ -112,19 +118,17 @@ Status Planner::plan_gated_mlp(const bp_op& op) {
   hidden.activation = attributes_of<bp_attr_gated_mlp>(op).activation;
   const RowCount count = hidden.input.count;
   const uint32_t between = add_buffer(count, n_ff);
-  BP_TRY(add_projection(hidden, gate.slice(0, n_ff), gate_bias, between));
-  BP_TRY(add_projection(hidden, up, up_bias, between));
-  add_stage<MatmulStage>(std::move(hidden));
+  BP_TRY(add_projection(hidden, op, 0, 0, n_ff, gate_bias, between));
+  BP_TRY(add_projection(hidden, op, packed ? 0 : 1, packed ? n_ff : 0, n_ff, up_bias, between));
+  BP_TRY(add_products(op, std::move(hidden)));
 
   MatmulSpec down;
   down.input.buffer = between;
   down.input.width = n_ff;
   down.input.count = count;
-  const WeightRows rows = WeightRows::of(program_.weights()[op.weights[2]]);
-  BP_TRY(add_projection(down, rows, vector(op, 5), 0));
+  BP_TRY(add_projection(down, op, 2, 0, value(op.outputs[0]).width, vector(op, 5), 0));
   down.projections[0].out = open_product(op.outputs[0], down);
-  add_stage<MatmulStage>(std::move(down));
-  return {};
+  return add_products(op, std::move(down));
 }
 
 }  // namespace bp::cpu

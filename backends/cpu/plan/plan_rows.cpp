@@ -66,6 +66,8 @@ Status Planner::plan_norm(const bp_op& op) {
     });
     source.buffer = out;
   }
+  BP_ASSIGN(const bool overridden, norm_by_kernel(op, a, source));
+  if (overridden) return {};
   source.norm = Normalization{a.kind,
                               a.eps,
                               a.weight_offset,
@@ -92,6 +94,10 @@ Status Planner::plan_normalize(const bp_op& op) {
   source.buffer = buffer_of(op.inputs[0]);
   source.width = static_cast<uint32_t>(value(op.inputs[0]).width);
   source.count = count_of(op.inputs[0]);
+  auto attributes = make_growable<bp_attr_norm>();
+  attributes.kind = a.kind, attributes.eps = a.eps, attributes.group = a.group;
+  BP_ASSIGN(const bool overridden, norm_by_kernel(op, attributes, source));
+  if (overridden) return {};
   source.norm = norm;
   held_rows_[op.outputs[0]] = source;
   buffer_of(op.outputs[0]);

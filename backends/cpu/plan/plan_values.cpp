@@ -33,6 +33,11 @@ uint32_t Planner::buffer_of(uint32_t index) {
   const auto held = held_rows_.find(index);
   const RowSource source = held->second;
   held_rows_.erase(held);
+  store_rows(source, out);
+  return out;
+}
+
+void Planner::store_rows(const RowSource& source, uint32_t out) {
   add_rows(source.count, {source.buffer}, {out}, [=](const StepContext& step, uint32_t r) {
     float* y = step.values[out].row(r);
     if (source.norm) {
@@ -41,7 +46,6 @@ uint32_t Planner::buffer_of(uint32_t index) {
       std::memcpy(y, source.row(step, r), source.width * sizeof(float));
     }
   });
-  return out;
 }
 
 RowSource Planner::take_rows(uint32_t index) {

@@ -6,8 +6,14 @@
 namespace bp::cpu {
 
 Planner::Planner(const ProgramView& program, WeightStore& weights, Prepare prepare,
-                 const Team& team, const Progress& progress)
-    : program_(program), weights_(weights), prepare_(prepare), team_(team), progress_(progress) {
+                 const Team& team, const Progress& progress, const Overrides& overrides)
+    : program_(program),
+      weights_(weights),
+      prepare_(prepare),
+      team_(team),
+      progress_(progress),
+      overrides_(overrides) {
+  plan_.kernel_failure = overrides.failure();
   uses_.resize(program.values().size());
   buffers_.resize(program.values().size());
   producers_.assign(program.values().size(), BP_NONE);
@@ -74,6 +80,8 @@ Status Planner::plan_op(uint32_t index) {
   if (kind == BP_OP_RESIDUAL_SCALE) return plan_residual_scale(op);
   if (kind == BP_OP_SLICE) return plan_slice(op);
   if (kind == BP_OP_ACTIVATE) {
+    BP_ASSIGN(const bool overridden, activate_by_kernel(op));
+    if (overridden) return {};
     return plan_unary(op, attributes_of<bp_attr_activate>(op).activation, 0, activate);
   }
   if (kind == BP_OP_SCALE) {

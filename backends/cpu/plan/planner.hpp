@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "backends/cpu/stages/matmul_stage.hpp"
 #include "backends/cpu/stages/row_stage.hpp"
 #include "backends/cpu/weights/weight_store.hpp"
+#include "backplane/overrides.hpp"
 #include "backplane/program_view.hpp"
 
 namespace bp::cpu {
@@ -23,7 +25,7 @@ class Planner {
  public:
   // The program has passed check; its weights' data outlives the plan.
   Planner(const ProgramView& program, WeightStore& weights, Prepare prepare, const Team& team,
-          const Progress& progress);
+          const Progress& progress, const Overrides& overrides = {});
 
   Result<Plan> run();
 
@@ -44,7 +46,25 @@ class Planner {
   Status plan_product(const bp_op& op, MatmulSpec spec);
   // The buffer for the product that becomes value y; may add a residual to the spec.
   uint32_t open_product(uint32_t y, MatmulSpec& spec);
-  Status add_projection(MatmulSpec& spec, const WeightRows& rows, const float* bias, uint32_t out);
+  // Rows [first, first + n) of a weight of the op.
+  Status add_projection(MatmulSpec& spec, const bp_op& op, uint32_t slot, uint64_t first,
+                        uint64_t n, const float* bias, uint32_t out);
+
+  // plan_overrides.cpp; those that look for a kernel answer whether they found one
+  Status add_products(const bp_op& op, MatmulSpec spec);
+  void take_apart(MatmulSpec spec, const BoundKernelPtr& activation);
+  void finish_product(const MatmulSpec& spec, const Projection& projection, uint32_t product,
+                      const BoundKernelPtr& activation);
+  void finish_gated(const MatmulSpec& spec, std::span<const uint32_t> products,
+                    const BoundKernelPtr& activation);
+  uint32_t activated(const BoundKernelPtr& kernel, RowCount count, uint32_t product,
+                     const float* bias, uint32_t width);
+  Result<bool> norm_by_kernel(const bp_op& op, const bp_attr_norm& attributes,
+                              const RowSource& source);
+  Result<bool> head_norm_by_kernel(const bp_op& op, uint32_t i);  // 0: of queries, 1: of keys
+  Result<bool> activate_by_kernel(const bp_op& op);
+  void add_kernel(BoundKernelPtr kernel, RowCount count, uint32_t in, uint32_t out);
+  uint32_t stored_rows(const RowSource& source);  // a buffer that holds them
 
   // plan_rows.cpp
   Status plan_embed(const bp_op& op, float scale);
@@ -77,6 +97,7 @@ class Planner {
   // The buffer of a value that stands in memory; what was held back is computed now.
   uint32_t buffer_of(uint32_t index);
   void open(uint32_t index);  // gives a value its buffer
+  void store_rows(const RowSource& source, uint32_t out);
   // The rows of a value for a product, with what was held back.
   RowSource take_rows(uint32_t index);
   [[nodiscard]] std::optional<uint32_t> only_consumer(uint32_t index) const;
@@ -98,6 +119,7 @@ class Planner {
   const Prepare prepare_;
   const Team& team_;
   const Progress& progress_;
+  const Overrides overrides_;
 
   Plan plan_;
   std::vector<Use> uses_;                         // of values

@@ -9,6 +9,7 @@
 #include "backends/cpu/rows/row_source.hpp"
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
+#include "backplane/overrides.hpp"
 
 namespace bp::cpu {
 
@@ -16,7 +17,9 @@ namespace bp::cpu {
 struct Projection {
   std::shared_ptr<const PreparedWeight> weight;
   const float* bias = nullptr;
-  uint32_t out = 0;  // buffer
+  uint32_t out = 0;            // buffer
+  uint32_t n_rows = 0;         // of the weight
+  BoundKernelPtr kernel = {};  // another plugin's, in place of weight; a MatmulStage has none
 };
 
 struct MatmulSpec {

@@ -76,10 +76,19 @@ OwnTeam* team_of(void* user) {
 
 OwnTeam::OwnTeam(uint32_t n_threads) : size_(std::max(1u, n_threads)) {
   const SignalsBlocked blocked;
-  for (uint32_t i = 1; i < size_; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (uint32_t i = 1; i < size_; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 OwnTeam::~OwnTeam() {
+  stop();
+}
+
+void OwnTeam::stop() {
   {
     const std::lock_guard lock(sleep_mutex_);
     stopping_ = true;

@@ -28,6 +28,7 @@ class OwnTeam {
 
   void run(uint32_t n, Function f, void* argument);
   void barrier();
+  void stop();  // wakes and joins the workers
   void work(uint32_t worker);
   void wait_for_job(uint64_t seen);
 

@@ -40,7 +40,7 @@ void check_output(const OpSpec& spec, const CaseVariant& variant, const CaseRun&
   bound.max *= variant.bound_factor;
   const std::string wrong = compare(expected.rows, found.rows, bound, expected.width);
   if (wrong.empty()) return;
-  const std::string hint = hint_of(spec, variant.c, run, o, found.rows, bound);
+  const std::string hint = hint_of(spec, variant.c, run, o, expected.rows, found.rows, bound);
   throw Failure(variant.title + (run.form == CaseForm::kBody ? ", as its body in primitives" : "") +
                 ": output " + expected.name + ": " + wrong + (hint.empty() ? "" : "; " + hint));
 }

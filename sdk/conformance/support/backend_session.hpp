@@ -64,6 +64,11 @@ class BackendSession {
     check("warm_up", factory_.warm_up(executable_, nullptr, &error_));
   }
 
+  // For calls whose status, error and outputs a test looks at itself.
+  [[nodiscard]] const bp_backend_factory& table() const { return factory_; }
+  [[nodiscard]] bp_backend* backend() const { return backend_; }
+  [[nodiscard]] bp_executable* executable() const { return executable_; }
+
   [[nodiscard]] bp_memory_info memory() {
     auto info = make_growable<bp_memory_info>();
     check("memory", factory_.memory(executable_, &info, &error_));

@@ -34,6 +34,7 @@ class LlamaSession {
   // One thread, and blocks of 16 tokens where the backend agrees.
   [[nodiscard]] static bp_compile_options default_options();
 
+  [[nodiscard]] BackendSession& backend() { return session_; }
   [[nodiscard]] uint32_t block_size() const { return block_size_; }
   // Enough blocks for n tokens, from `first` on.
   [[nodiscard]] Ints blocks(int32_t first, uint32_t n_tokens) const;

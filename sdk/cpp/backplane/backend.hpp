@@ -54,6 +54,8 @@ class Executable {
 class Backend {
  public:
   virtual ~Backend() = default;
+  // Bits of bp_compile_options.required (BP_COMPILE_*) that compile honours; others are refused.
+  [[nodiscard]] virtual uint64_t compile_features() const { return 0; }
   virtual void check(const bp_program& program, CheckReport& report) = 0;
   virtual Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                                       const bp_compile_options& options) = 0;
@@ -91,11 +93,18 @@ struct BackendAdapter {
                            bp_error* error) {
     return guarded(error, [&]() -> Status {
       const bp_compile_options mine = copy_growable(options);
-      if (mine.required != 0) return unsupported("compile options require an unknown feature");
+      BP_TRY(refuse_unknown(mine.required & ~cpp(backend)->compile_features()));
       BP_ASSIGN(std::unique_ptr<Executable> made, cpp(backend)->compile(*program, mine));
       *out = reinterpret_cast<bp_executable*>(made.release());
       return {};
     });
+  }
+  static Status refuse_unknown(uint64_t features) {
+    if (features == 0) return {};
+    if ((features & BP_COMPILE_OVERRIDES) == 0) {
+      return unsupported("compile options require an unknown feature");
+    }
+    return unsupported("this backend runs no kernels of other plugins, so it takes no override");
   }
   static void destroy_executable(bp_executable* executable) { delete cpp(executable); }
 

@@ -1,9 +1,14 @@
 #pragma once
 // Bytes of files that nobody vouches for.
 
+#include <sys/types.h>
+
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <string>
 
 #include "backplane/status.hpp"
@@ -27,10 +32,15 @@ inline Result<std::string> read_file(const std::string& path, uint64_t offset, u
                             std::to_string(offset) + ", the file has " + std::to_string(size));
   }
   std::string bytes(n, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(offset));
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(n))) {
-    return io_error(path + ": cannot be read");
+  // Not a stream, which would hide that memory is out.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (file == nullptr && errno == ENOMEM) return out_of_memory(path + ": no memory to open it");
+  if (file == nullptr) return io_error(path + ": " + std::strerror(errno));
+  std::setvbuf(file.get(), nullptr, _IONBF, 0);
+  if (fseeko(file.get(), static_cast<off_t>(offset), SEEK_SET) != 0 ||
+      std::fread(bytes.data(), 1, n, file.get()) != n) {
+    return io_error(path + ": cannot be read at offset " + std::to_string(offset));
   }
   return bytes;
 }

@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "backplane/host.h"
 #include "backplane/plugin.h"
@@ -39,30 +40,37 @@ inline bp_status to_c(const Status& status, bp_error* error) {
   return {known ? static_cast<Code>(status) : Code::kInternal, std::string(error.message, length)};
 }
 
+namespace detail {
+
+// Allocates nothing: it runs where memory has just run out.
+inline bp_status report_exception(bp_error* error, bp_status status, const char* prefix,
+                                  const char* what) noexcept {
+  if (error != nullptr) {
+    error->status = status;
+    std::snprintf(error->message, sizeof error->message, "%s%s", prefix, what);
+  }
+  return status;
+}
+
+}  // namespace detail
+
 // Runs f() -> Status and lets no exception out.
 template <class F>
 bp_status guarded(bp_error* error, F&& f) noexcept {
   try {
     return to_c(f(), error);
   } catch (const std::bad_alloc&) {
-    if (error != nullptr) {
-      *error = {};
-      error->status = BP_OUT_OF_MEMORY;
-      std::snprintf(error->message, sizeof error->message, "out of host memory");
-    }
-    return BP_OUT_OF_MEMORY;
+    return detail::report_exception(error, BP_OUT_OF_MEMORY, "", "out of host memory");
+  } catch (const std::system_error& e) {
+    // std::thread says so where there is no memory for another thread.
+    const bool scarce = e.code() == std::errc::resource_unavailable_try_again ||
+                        e.code() == std::errc::not_enough_memory;
+    return detail::report_exception(error, scarce ? BP_OUT_OF_MEMORY : BP_INTERNAL,
+                                    "exception: ", e.what());
   } catch (const std::exception& e) {
-    if (error != nullptr) {
-      error->status = BP_INTERNAL;
-      std::snprintf(error->message, sizeof error->message, "exception: %s", e.what());
-    }
-    return BP_INTERNAL;
+    return detail::report_exception(error, BP_INTERNAL, "exception: ", e.what());
   } catch (...) {
-    if (error != nullptr) {
-      error->status = BP_INTERNAL;
-      std::snprintf(error->message, sizeof error->message, "exception of an unknown type");
-    }
-    return BP_INTERNAL;
+    return detail::report_exception(error, BP_INTERNAL, "exception of an unknown type", "");
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "backplane/batch.h"
 #include "backplane/host.h"
+#include "backplane/op_kernels.h"
 #include "backplane/ops.h"
 
 #ifdef __cplusplus
@@ -34,11 +35,15 @@ typedef struct bp_check_report {
   void (*obstacle)(void* user, uint32_t op, bp_str sentence);
 } bp_check_report;
 
+/* Bits of bp_compile_options.required. A backend refuses BP_COMPILE_OVERRIDES where it would not run
+ * the kernels of each override. */
+#define BP_COMPILE_OVERRIDES 1u /* overrides */
+
 /* Growable. */
 typedef struct bp_compile_options {
   uint32_t struct_size;
   uint32_t n_threads; /* workers of a step; 0: the backend's choice */
-  uint64_t required;  /* no bits defined */
+  uint64_t required;  /* BP_COMPILE_* */
   uint32_t max_context;     /* tokens of the longest sequence */
   uint32_t max_step_tokens; /* n_tokens of a batch */
   uint32_t max_sequences;   /* n_seqs of a batch */
@@ -50,6 +55,9 @@ typedef struct bp_compile_options {
   const char* content_key;  /* identifies the weights, for caches of prepared weights; or NULL */
   const char* cache_folder; /* absolute, writable; or NULL */
   const bp_progress* progress; /* or NULL */
+  uint32_t n_overrides;
+  uint32_t reserved2;
+  const bp_override* const* overrides; /* [n_overrides] kernels for ops of the program, no op twice */
 } bp_compile_options;
 
 /* Filled by memory. Growable. */

@@ -10,14 +10,25 @@ namespace bp::reference {
 // BP_ACT_* of one value.
 [[nodiscard]] double activate(uint32_t activation, double x);
 
-// y[t][o] = x[t] . w[first_row + o] + bias[o] for o in [0, y.width); bias may be null. Each row of
-// w is decoded once.
-void project(const Workers& workers, const Matrix& x, const WeightRows& w, uint64_t first_row,
+// y[t][o] = x[t] . w[first_row + o] + bias[o] for o in [0, y.width), w being the weight of a slot;
+// bias may be null. Each row of w is decoded once. `place` says which product of the op this is.
+void project(const OpCall& call, Place place, const Matrix& x, uint32_t slot, uint64_t first_row,
              const float* bias, const Matrix& y);
 
 // Each group of columns normalised (BP_NORM_*), without weights; 0: the whole row. x and y may be
 // the same.
 void normalize(const Matrix& x, uint32_t kind, double eps, uint32_t group, const Matrix& y);
+
+// normalize, then scale_and_shift, as the place of an op. x and y may be the same.
+void norm(const OpCall& call, Place place, const Matrix& x, const bp_attr_norm& attributes,
+          const WeightRows* weight, const WeightRows* bias, const Matrix& y);
+
+// x = activation(x), as the place of an op.
+void activate_all(const OpCall& call, uint32_t activation, const Matrix& x);
+
+// A place's kernel on all workers; x and y share no memory.
+void run_kernel(const BoundKernel& kernel, const Workers& workers, const Matrix& x,
+                const Matrix& y);
 
 // y = x * (weight + offset) + bias; weight [n_weight] and bias [n_bias] repeat along the row and
 // may be null. x and y may be the same.

@@ -4,7 +4,7 @@
 namespace bp::reference {
 
 Status run_matmul(const OpCall& call) {
-  project(call.step().workers(), call.input(0), *call.weight(0), 0, nullptr, call.output(0));
+  project(call, Place::kProduct, call.input(0), 0, 0, nullptr, call.output(0));
   return {};
 }
 

@@ -14,8 +14,7 @@ Status run_norm(const OpCall& call) {
     const Matrix residual = call.input(1);
     for (uint64_t i = 0; i < x.n_rows * x.width; ++i) sum.data[i] += residual.data[i];
   }
-  normalize(sum, a.kind, a.eps, a.group, y);
-  scale_and_shift(y, call.weight(0), a.weight_offset, call.weight(1), y);
+  norm(call, Place::kNorm, sum, a, call.weight(0), call.weight(1), y);
   return {};
 }
 

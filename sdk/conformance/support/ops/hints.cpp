@@ -88,10 +88,70 @@ std::vector<std::vector<float>> try_reference(const OpSpec& spec, const Suspicio
   }
 }
 
+// Parts of the values, and which of them are out of the bound.
+class Parts {
+ public:
+  Parts(const std::vector<float>& expected, const std::vector<float>& found,
+        const ErrorBound& bound)
+      : expected_(expected), found_(found), bound_(bound) {}
+
+  // `n` runs of `width` values, each row beginning every `stride`.
+  [[nodiscard]] std::vector<uint64_t> wrong_columns(uint64_t n, uint64_t width) const {
+    std::vector<uint64_t> wrong;
+    for (uint64_t part = 0; part < n; ++part) {
+      if (!is_right([&](uint64_t i) { return i / width % n == part; })) wrong.push_back(part);
+    }
+    return wrong;
+  }
+  [[nodiscard]] bool is_right(const std::function<bool(uint64_t i)>& belongs) const {
+    std::vector<float> expected, found;
+    for (uint64_t i = 0; i < expected_.size(); ++i) {
+      if (!belongs(i)) continue;
+      expected.push_back(expected_[i]);
+      found.push_back(found_[i]);
+    }
+    return difference(expected, found, bound_).within;
+  }
+
+ private:
+  const std::vector<float>& expected_;
+  const std::vector<float>& found_;
+  const ErrorBound& bound_;
+};
+
+std::string listed(const std::vector<uint64_t>& numbers) {
+  std::string text;
+  for (const uint64_t n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return text;
+}
+
+// Of attention: heads that are wrong, and whether only the last token of each sequence is right.
+std::string pattern_of_attention(const OpCase& c, const Parts& parts, uint64_t n_values) {
+  const auto n_heads = static_cast<uint64_t>(std::stoull(c.attributes.at("n_heads")));
+  uint64_t n_rows = 0;
+  std::vector<uint64_t> last_rows;
+  for (const CaseSequence& sequence : c.sequences)
+    last_rows.push_back((n_rows += sequence.n_new) - 1);
+  const uint64_t width = n_values / n_rows;
+  const auto heads = parts.wrong_columns(n_heads, width / n_heads);
+  if (!heads.empty() && heads.size() < n_heads) {
+    return "of " + std::to_string(n_heads) + " heads only these are wrong: " + listed(heads);
+  }
+  const auto is_last = [&](uint64_t i) {
+    return std::find(last_rows.begin(), last_rows.end(), i / width) != last_rows.end();
+  };
+  if (last_rows.size() < n_rows && parts.is_right(is_last)) {
+    return "only the last token of each sequence is right: the others see too much or too little "
+           "after them";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string hint_of(const OpSpec& spec, const OpCase& c, const CaseRun& run, size_t output,
-                    const std::vector<float>& found, const ErrorBound& bound) {
+                    const std::vector<float>& expected, const std::vector<float>& found,
+                    const ErrorBound& bound) {
   const OpSchema* schema = find_op_schema(spec.name);
   if (schema == nullptr) return {};
   Suspicions suspicions(c, run);
@@ -108,7 +168,8 @@ std::string hint_of(const OpSpec& spec, const OpCase& c, const CaseRun& run, siz
   }
   const auto zero = [](float x) { return x == 0; };
   if (std::all_of(found.begin(), found.end(), zero)) return "all of it is zero";
-  return {};
+  const bool attends = spec.name == BP_OP_ATTENTION || spec.name == BP_OP_ATTEND;
+  return attends ? pattern_of_attention(c, {expected, found, bound}, found.size()) : "";
 }
 
 }  // namespace bp::conformance

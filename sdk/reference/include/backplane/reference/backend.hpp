@@ -17,6 +17,7 @@ class ReferenceBackend : public Backend {
   static Result<std::unique_ptr<Backend>> create(const Host& host, const Params& params);
   ReferenceBackend(const Host& host, const Settings& settings) : host_(host), settings_(settings) {}
 
+  [[nodiscard]] uint64_t compile_features() const override { return BP_COMPILE_OVERRIDES; }
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;

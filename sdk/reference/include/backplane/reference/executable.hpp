@@ -7,6 +7,7 @@
 
 #include "backplane/backend.hpp"
 #include "backplane/program_view.hpp"
+#include "backplane/reference/kernel_places.hpp"
 #include "backplane/reference/kv_cache.hpp"
 #include "backplane/reference/op_call.hpp"
 #include "backplane/reference/weight_store.hpp"
@@ -26,6 +27,8 @@ class ReferenceExecutable : public Executable {
 
   // Decodes weights as the settings say; before everything else.
   Status prepare(const Settings& settings, const Progress& progress);
+  // Prepares the kernels of the options' overrides; before the first step.
+  Status bind_kernels(const bp_compile_options& options);
 
   Status memory(bp_memory_info& out) override;
   Status kv_allocate(std::span<const uint32_t> n_blocks) override;
@@ -33,13 +36,15 @@ class ReferenceExecutable : public Executable {
   Status collect(uint64_t ticket) override;
 
  protected:
-  // Fills the op's outputs. Inputs and outputs never share memory.
+  // Fills the op's outputs. Inputs and outputs never share memory. Not called for an op that the
+  // configuration's overrides compute part of.
   virtual Status run_op(const OpCall& call);
 
   [[nodiscard]] const ProgramView& program() const { return program_; }
   [[nodiscard]] const WeightStore& weights() const { return weights_; }
 
  private:
+  static Status interpret(const OpCall& call);
   [[nodiscard]] uint64_t n_rows_of(const bp_value& value, const Step& step) const;
   [[nodiscard]] std::vector<float> take_buffer();
   void open_outputs(const bp_op& op, const Step& step);
@@ -51,6 +56,7 @@ class ReferenceExecutable : public Executable {
   ProgramView program_;
   bp_compile_options options_;
   WeightStore weights_;
+  KernelPlaces kernels_;
   Workers workers_;
   KvCache kv_;
 

@@ -7,6 +7,7 @@
 
 #include "backplane/batch.h"
 #include "backplane/program_view.hpp"
+#include "backplane/reference/kernel_places.hpp"
 #include "backplane/reference/kv_cache.hpp"
 #include "backplane/reference/matrix.hpp"
 #include "backplane/reference/weight_store.hpp"
@@ -49,8 +50,13 @@ class Step {
 class OpCall {
  public:
   OpCall(const bp_op& op, const ProgramView& program, const WeightStore& weights,
-         const std::vector<Matrix>& values, Step& step)
-      : op_(op), program_(program), weights_(weights), values_(values), step_(step) {}
+         const KernelPlaces& kernels, const std::vector<Matrix>& values, Step& step)
+      : op_(op),
+        program_(program),
+        weights_(weights),
+        kernels_(kernels),
+        values_(values),
+        step_(step) {}
 
   [[nodiscard]] const bp_op& op() const { return op_; }
   [[nodiscard]] std::string_view kind() const { return op_.kind; }
@@ -72,6 +78,8 @@ class OpCall {
     const uint32_t w = slot_at(weight_slots(op_), i);
     return w == BP_NONE ? nullptr : &weights_[w];
   }
+  // What computes a place of this op instead of the interpreter, or nullptr.
+  [[nodiscard]] const BoundKernel* kernel(Place place) const { return kernels_.find(op_, place); }
   // All values of a weight of one dimension; nullptr for an absent one.
   [[nodiscard]] const float* vector(uint32_t i) const {
     const WeightRows* rows = weight(i);
@@ -82,6 +90,7 @@ class OpCall {
   const bp_op& op_;
   const ProgramView& program_;
   const WeightStore& weights_;
+  const KernelPlaces& kernels_;
   const std::vector<Matrix>& values_;  // of the program; token ids and dead values have no data
   Step& step_;
 };

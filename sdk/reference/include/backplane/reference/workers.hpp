@@ -28,6 +28,7 @@ class Workers {
   // not worth waking others. [step]
   void for_ranges(uint64_t n, uint64_t cost_per_item, const Range& fn) const;
 
+  [[nodiscard]] size_t n_workers() const { return scratch_.size(); }
   [[nodiscard]] uint64_t scratch_bytes() const;
 
  private:

@@ -1,0 +1,21 @@
+#pragma once
+// A stage whose rows another plugin's kernel computes.
+
+#include "backends/cpu/stages/stage.hpp"
+#include "backplane/overrides.hpp"
+
+namespace bp::cpu {
+
+class KernelStage : public Stage {
+ public:
+  // in and out: different buffers.
+  KernelStage(BoundKernelPtr kernel, RowCount count, uint32_t in, uint32_t out);
+  void run(const StepContext& step, const Worker& worker) const override;
+  [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
+
+ private:
+  BoundKernelPtr kernel_;
+  RowCount count_;
+};
+
+}  // namespace bp::cpu

@@ -1,0 +1,18 @@
+#pragma once
+// One of thousands of attempts: where the plugin crashes or hangs in it, the test's output says
+// which one it was.
+
+#include <string>
+
+namespace bp::conformance {
+
+class Attempt {
+ public:
+  // The plugin has `seconds` for it.
+  explicit Attempt(const std::string& what, unsigned seconds = 10);
+  ~Attempt();
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+};
+
+}  // namespace bp::conformance

@@ -1,0 +1,10 @@
+#pragma once
+// The second half of the level "steps": where blocks lie, and what lies in them.
+
+#include "sdk/conformance/test.hpp"
+
+namespace bp::conformance {
+
+void add_block_steps_tests(Tests& tests);
+
+}  // namespace bp::conformance

@@ -1,0 +1,171 @@
+#include "executable.hpp"
+
+#include <algorithm>
+#include <cfenv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "ops.hpp"
+
+namespace bp::mutants {
+
+namespace {
+
+char* row_of(const bp_output& output, uint32_t r) {
+  return static_cast<char*>(output.data) + r * output.row_stride_bytes;
+}
+
+// Copies of a batch's outputs, to be changed.
+class Outputs {
+ public:
+  explicit Outputs(const bp_batch& batch) {
+    for (uint32_t i = 0; i < batch.n_outputs; ++i)
+      copies_.push_back(copy_growable(batch.outputs[i]));
+    for (const bp_output& copy : copies_) table_.push_back(&copy);
+  }
+  [[nodiscard]] std::vector<bp_output>& all() { return copies_; }
+  [[nodiscard]] const bp_output* const* table() const { return table_.data(); }
+
+ private:
+  std::vector<bp_output> copies_;
+  std::vector<const bp_output*> table_;
+};
+
+}  // namespace
+
+void leak() {
+  volatile char* lost = static_cast<char*>(std::malloc(5000));
+  lost[0] = 1;
+}
+
+MutantExecutable::MutantExecutable(const Host& host, const bp_program& program,
+                                   const bp_compile_options& options, std::string mutation)
+    : Base(host, program, options), mutation_(std::move(mutation)) {}
+
+Status MutantExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
+  if (!n_blocks.empty()) n_blocks_ = static_cast<int32_t>(n_blocks.front());
+  return Base::kv_allocate(n_blocks);
+}
+
+Status MutantExecutable::run_op(const reference::OpCall& call) {
+  return run_mutated(mutation_, call) ? Status() : Base::run_op(call);
+}
+
+uint64_t MutantExecutable::width_of(const bp_output& output) const {
+  return program().values()[program().outputs()[output.output]].width;
+}
+
+Status MutantExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
+  if (is("copy-ignored")) return submit_without(BP_BLOCK_COPY, batch, ticket);
+  if (is("clear-ignored")) return submit_without(BP_BLOCK_CLEAR, batch, ticket);
+  if (is("bad-block-accepted")) return submit_known_blocks(batch, ticket);
+  if (is("last-row-unwritten")) return submit_fewer_rows(batch, ticket);
+  if (is("row-end-unwritten")) return submit_whole_vectors(batch, ticket);
+  if (is("status-unwritten")) return submit_keeping_status(batch, ticket);
+  if (is("stop-ignored")) {
+    bp_batch changed = batch;
+    changed.stop_seq = nullptr;
+    return Base::submit(changed, ticket);
+  }
+  if (is("bound-to-a-thread") && std::this_thread::get_id() != creator_) {
+    return internal_error("no context on this thread");
+  }
+  if (is("leak-in-step")) leak();
+  BP_TRY(Base::submit(batch, ticket));
+  if (is("rounding-changed")) std::fesetround(FE_UPWARD);
+  if (is("write-past-row")) write_past_rows(batch);
+  if (is("nan-is-an-error") && has_nan(batch)) return internal_error("the logits are NaN");
+  return {};
+}
+
+Status MutantExecutable::submit_without(uint32_t block_action, bp_batch batch, uint64_t& ticket) {
+  std::vector<bp_block_op> ops;
+  for (uint32_t i = 0; i < batch.n_block_ops; ++i) {
+    if (batch.block_ops[i].action != block_action) ops.push_back(batch.block_ops[i]);
+  }
+  batch.block_ops = ops.data();
+  batch.n_block_ops = static_cast<uint32_t>(ops.size());
+  return Base::submit(batch, ticket);
+}
+
+// Ids out of range become some block's.
+Status MutantExecutable::submit_known_blocks(bp_batch batch, uint64_t& ticket) {
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<bp_block_table> tables;
+  for (uint32_t g = 0; g < batch.n_groups; ++g) {
+    bp_block_table table = batch.block_tables[g];
+    ids.emplace_back(table.blocks, table.blocks + uint64_t{batch.n_seqs} * table.stride);
+    for (int32_t& id : ids.back()) id = std::clamp(id, 1, n_blocks_ - 1);
+    table.blocks = ids.back().data();
+    tables.push_back(table);
+  }
+  batch.block_tables = tables.data();
+  return Base::submit(batch, ticket);
+}
+
+Status MutantExecutable::submit_fewer_rows(bp_batch batch, uint64_t& ticket) {
+  Outputs outputs(batch);
+  for (bp_output& output : outputs.all()) {
+    if (output.n_rows > 1) --output.n_rows;
+  }
+  batch.outputs = outputs.table();
+  return Base::submit(batch, ticket);
+}
+
+// Writes the columns of whole vectors of 8.
+Status MutantExecutable::submit_whole_vectors(const bp_batch& batch, uint64_t& ticket) {
+  Outputs outputs(batch);
+  std::vector<std::vector<char>> before;
+  const auto tail_of = [&](const bp_output& output, uint32_t r) {
+    return row_of(output, r) + width_of(output) / 8 * 8 * sizeof(float);
+  };
+  const auto tail_bytes = [&](const bp_output& output) {
+    return width_of(output) % 8 * sizeof(float);
+  };
+  for (const bp_output& output : outputs.all()) {
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      before.emplace_back(tail_of(output, r), tail_of(output, r) + tail_bytes(output));
+    }
+  }
+  BP_TRY(Base::submit(batch, ticket));
+  auto saved = before.begin();
+  for (const bp_output& output : outputs.all()) {
+    for (uint32_t r = 0; r < output.n_rows; ++r, ++saved) {
+      std::copy(saved->begin(), saved->end(), tail_of(output, r));
+    }
+  }
+  return {};
+}
+
+Status MutantExecutable::submit_keeping_status(const bp_batch& batch, uint64_t& ticket) {
+  const std::vector<int32_t> before(batch.seq_status, batch.seq_status + batch.n_seqs);
+  BP_TRY(Base::submit(batch, ticket));
+  std::copy(before.begin(), before.end(), batch.seq_status);
+  return {};
+}
+
+void MutantExecutable::write_past_rows(const bp_batch& batch) const {
+  Outputs outputs(batch);
+  for (const bp_output& output : outputs.all()) {
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      const float zero = 0;
+      std::memcpy(row_of(output, r) + width_of(output) * sizeof zero, &zero, sizeof zero);
+    }
+  }
+}
+
+bool MutantExecutable::has_nan(const bp_batch& batch) const {
+  Outputs outputs(batch);
+  for (const bp_output& output : outputs.all()) {
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      const auto* row = reinterpret_cast<const float*>(row_of(output, r));
+      if (std::any_of(row, row + width_of(output), [](float x) { return std::isnan(x); })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace bp::mutants

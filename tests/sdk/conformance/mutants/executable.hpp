@@ -1,0 +1,47 @@
+#pragma once
+// The reference's executable with one mistake in its ops or its steps.
+
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "backplane/reference/executable.hpp"
+
+namespace bp::mutants {
+
+// Takes memory and forgets it.
+void leak();
+
+class MutantExecutable final : public reference::ReferenceExecutable {
+ public:
+  MutantExecutable(const Host& host, const bp_program& program, const bp_compile_options& options,
+                   std::string mutation);
+
+  Status kv_allocate(std::span<const uint32_t> n_blocks) override;
+  Status submit(const bp_batch& batch, uint64_t& ticket) override;
+  [[nodiscard]] const std::string& mutation() const { return mutation_; }
+
+ protected:
+  Status run_op(const reference::OpCall& call) override;
+
+ private:
+  using Base = reference::ReferenceExecutable;
+
+  [[nodiscard]] bool is(std::string_view mutation) const { return mutation_ == mutation; }
+  [[nodiscard]] uint64_t width_of(const bp_output& output) const;
+
+  Status submit_without(uint32_t block_action, bp_batch batch, uint64_t& ticket);
+  Status submit_known_blocks(bp_batch batch, uint64_t& ticket);
+  Status submit_fewer_rows(bp_batch batch, uint64_t& ticket);
+  Status submit_whole_vectors(const bp_batch& batch, uint64_t& ticket);
+  Status submit_keeping_status(const bp_batch& batch, uint64_t& ticket);
+  void write_past_rows(const bp_batch& batch) const;
+  [[nodiscard]] bool has_nan(const bp_batch& batch) const;
+
+  std::string mutation_;
+  int32_t n_blocks_ = 0;
+  std::thread::id creator_ = std::this_thread::get_id();
+};
+
+}  // namespace bp::mutants

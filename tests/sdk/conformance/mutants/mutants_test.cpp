@@ -1,0 +1,160 @@
+// The proof that the conformance tool works: it fails every wrong backend, with a message that
+// points at the mistake, and passes the backend without one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace bp::test {
+namespace {
+
+struct Mutant {
+  const char* mutation;  // of the plugin "mutants"; or a library of its own where plugin is set
+  const char* test;      // of the tool, which must fail
+  const char* message;   // a regular expression that the failure matches
+  const char* plugin = nullptr;
+};
+
+constexpr Mutant kMutants[] = {
+    // Ops.
+    {"mask-off-by-one", "ops-attention-prefill-f32",
+     "only the last token of each sequence is right"},
+    {"window-off-by-one", "ops-attention-window-16-f32",
+     "it equals the result with window = 17 instead of 16"},
+    {"kv-heads-interleaved", "ops-attention-decode-f32", "of 6 heads only these are wrong: 1, 4"},
+    {"softmax-without-max", "ops-attention-large-scores-f32",
+     "case large-scores.*is -?(nan|inf), expected"},
+    {"rope-pairs-swapped", "ops-rope-halves", "it equals the result with pairing = pairs"},
+    {"rope-off-by-one", "ops-rope-pairs", "it equals the result with each position one higher"},
+    {"bias-forgotten", "ops-linear-bias-f32", "it equals the result without bias"},
+    {"last-scale-ignored", "ops-linear-quantised-q8-0",
+     "linear, case quantised, weights q8_0.*row 0"},
+    {"eps-ignored", "ops-norm-rms-large-eps", "it equals the result with eps = 0"},
+    {"last-row-unwritten", "ops-linear-odd-f32", "row 4 was not written"},
+    {"row-end-unwritten", "ops-linear-odd-f32", "row 0 was not written from column 16 of 19 on"},
+    {"write-past-row", "ops-linear-odd-f32", "wrote past the end of row 0: at column 19 of 19"},
+    // Steps.
+    {"block-forgotten", "steps-agree-with-reference",
+     "position 16 is slot 0 of the sequence's block 1"},
+    {"table-of-another-sequence", "steps-permuted-sequences", "sequence 1 of a batch of prompts"},
+    {"kv-in-null-block", "steps-mixed-batch", "position 32 is slot 0 of the sequence's block 2"},
+    {"copy-ignored", "steps-copied-block", "the sequence in the copied block"},
+    {"clear-ignored", "steps-cleared-block", "a decode over a cleared block"},
+    {"depends-on-batch", "steps-many-decodes", "decode 0 of 16 in one step: logits"},
+    {"depends-on-chunks", "steps-chunked-prefill", "a chunk of positions"},
+    {"nan-from-stale-block", "steps-stale-blocks", "in blocks that held NaN.*is -?nan, expected"},
+    {"nan-in-every-row", "steps-nan-beside", "a sequence before one with a NaN.*is nan"},
+    // Errors.
+    {"nan-is-an-error", "errors-nan", "a NaN in a weight makes the step fail"},
+    {"stop-ignored", "errors-stopped", "must be BP_SEQ_STOPPED"},
+    {"status-unwritten", "steps-repeated", "seq_status\\[0\\] was not written"},
+    {"bad-block-accepted", "errors-block-ids", "block id -1.*INVALID_ARGUMENT"},
+    {"unknown-bits-accepted", "errors-required-bits",
+     "an unknown bit in bp_batch.required.*UNSUPPORTED, it gave OK"},
+    {"message-unterminated", "abi-errors", "does not end with NUL"},
+    {"message-missing", "abi-errors", "the error has no message"},
+    {"output-touched-on-error", "abi-errors", "compile fails but writes \\*out"},
+    // The ABI.
+    {"unknown-version-accepted", "abi-op-versions", "version 999 of .*: check reports no obstacle"},
+    {"struct-too-large", "abi-memory-info",
+     "writes byte .* of a bp_memory_info whose struct_size is"},
+    {"exception-escapes", "abi-errors", "an exception crossed the plugin's boundary: no compile"},
+    // Life and threads.
+    {"leak-in-create", "life-backends",
+     "create and destroy leaves .*a leak of about 5000 bytes each"},
+    {"leak-in-step", "life-steps", "times a step leaves .*a leak of about 5000 bytes each"},
+    {"descriptor-leak", "life-backends", "leaves 90 files open"},
+    {"shared-scratch", "threads-two-executables",
+     "step .* gives other logits, they share what they write"},
+    {"bound-to-a-thread", "threads-rotating", "no context on this thread"},
+    {"rounding-changed", "life-process", "after submit the floating-point mode"},
+    // Libraries.
+    {"nonsense-id", "load-unknown-ids", "get_factory\\(.*gives a table, must be NULL",
+     "nonsense-id"},
+    {"other-version", "load-manifest",
+     "version is .1\\.0\\.0. in the manifest, .1\\.0\\.1. in the library", "other-version"},
+    {"any-major", "load-other-major", "bp_plugin_query\\(1\\) does not give NULL", "any-major"},
+    {"query-allocates", "load-query-is-pure", "bp_plugin_query allocates memory",
+     "query-allocates"},
+    {"second-symbol", "load-one-symbol", "mutant_helper", "second-symbol"},
+};
+
+void PrintTo(const Mutant& mutant, std::ostream* out) {
+  *out << mutant.mutation;
+}
+
+struct Outcome {
+  int exit_code;
+  nlohmann::json report;
+};
+
+Outcome conform(const std::string& plugin, const std::string& arguments) {
+  const std::string command = std::string(std::getenv("BACKPLANE_BUILD_DIR")) +
+                              "/bin/backplane-conform " MUTANTS_FOLDER "/" + plugin +
+                              ".plugin.yaml --json " + arguments;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {-1, {}};
+  std::string text;
+  std::array<char, 4096> bytes;
+  while (const size_t n = fread(bytes.data(), 1, bytes.size(), pipe)) text.append(bytes.data(), n);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          nlohmann::json::parse(text, nullptr, false)};
+}
+
+std::string message_of(const nlohmann::json& report, const std::string& test) {
+  for (const auto& entry : report.value("tests", nlohmann::json::array())) {
+    if (entry["name"] == test && entry["status"] == "fail") return entry["message"];
+  }
+  return "(the test did not fail)";
+}
+
+class Mutants : public testing::TestWithParam<Mutant> {};
+
+INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(kMutants), [](const auto& mutant) {
+  std::string name = mutant.param.mutation;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(Mutants, AreFailedWithAMessageThatPointsAtTheMistake) {
+  const auto& [mutation, test, message, plugin] = GetParam();
+  const std::string chosen = " --test " + std::string(test);
+  const Outcome outcome =
+      plugin != nullptr ? conform(plugin, chosen)
+                        : conform("mutants", "--set mutation=" + std::string(mutation) + chosen);
+  EXPECT_EQ(outcome.exit_code, 1);
+  const std::string found = message_of(outcome.report, test);
+  EXPECT_TRUE(std::regex_search(found, std::regex(message))) << test << ": " << found;
+}
+
+TEST(MutationProof, PassesTheBackendWithoutAMistake) {
+  const Outcome outcome = conform("mutants", "--set mutation=none --only-failed");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.report.dump(1);
+}
+
+TEST(MutationProof, CoversEveryMutationOfTheManifest) {
+  std::set<std::string> proven = {"none"}, offered;
+  for (const Mutant& mutant : kMutants) {
+    if (mutant.plugin == nullptr) proven.insert(mutant.mutation);
+  }
+  const YAML::Node manifest = YAML::LoadFile(MUTANTS_FOLDER "/mutants.plugin.yaml");
+  for (const auto& value : manifest["config"]["mutation"]["values"]) {
+    offered.insert(value.as<std::string>());
+  }
+  EXPECT_EQ(proven, offered);
+}
+
+}  // namespace
+}  // namespace bp::test
