@@ -153,12 +153,14 @@ Result<CostModel> load_cost_model(const std::string& path) {
 
 CostModel default_cost_model() {
   CostModel model;
-  model.source = "the default, SmolLM2-135M-Instruct (Q4_1) on 2 cores of a server CPU";
-  model.step = 20'000;
-  model.decode_token = 3'000;
-  model.decode_context = 2;
-  model.prefill_token = 2'000;
-  model.prefill_context = 0.5;
+  model.source =
+      "the default, SmolLM2-135M-Instruct (Q4_1) on one core of a shared server CPU; --cost takes "
+      "what `backplane bench --json` measures on yours";
+  model.step = 13'610;
+  model.decode_token = 2'845;
+  model.decode_context = 2.235;
+  model.prefill_token = 1'676;
+  model.prefill_context = 1.132;
   return model;
 }
 

@@ -37,7 +37,8 @@ struct CostModel {
   }
 };
 
-// SmolLM2-135M-Instruct (Q4_1) on two cores: what `backplane bench` measured, in bench/results.
+// SmolLM2-135M-Instruct (Q4_1) on one core: the fit of
+// bench/results/smollm2-135m-q4_1-one-core.json.
 CostModel default_cost_model();
 
 // A file of `backplane bench --json`, or YAML with the prices under `step_us`.

@@ -64,8 +64,9 @@ struct Subject::Impl {
                               param.key + "=VALUE");
     }
     for (const auto& [key, text] : values) {
-      const auto known = std::find_if(manifest.config.begin(), manifest.config.end(),
-                                      [&](const ManifestParam& p) { return p.key == key; });
+      const auto known =
+          std::find_if(manifest.config.begin(), manifest.config.end(),
+                       [&name = key](const ManifestParam& p) { return p.key == name; });
       if (known == manifest.config.end()) {
         return invalid_argument("--set " + key + ": the manifest has no such key");
       }

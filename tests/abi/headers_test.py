@@ -72,5 +72,17 @@ class CppHeaders(unittest.TestCase):
                 self.assertEqual(errors(cxx, "c++", "c++20", header, [ABI, LAYER, REFERENCE]), "")
 
 
+class KeptSources(unittest.TestCase):
+    """Plugins in plain C, which are compiled once for each version (kept/make_kept.py)."""
+
+    def test_compile_with_these_headers(self):
+        sources = sorted((ROOT / "tests/abi/kept").glob("*.c"))
+        self.assertEqual(len(sources), 5)
+        for c, _ in compilers.installed():
+            command = [c, "-std=c11", *WARNINGS, f"-I{ABI}", *map(str, sources)]
+            done = subprocess.run(command, text=True, capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

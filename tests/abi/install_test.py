@@ -9,20 +9,17 @@ import os
 import pathlib
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import unittest
-import urllib.request
 
 import compilers
+from installed import Server, build_outside, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else os.environ["BACKPLANE_BUILD_DIR"])
 MODEL = ROOT / "tests/data/tiny/tiny-chat.gguf"
 BUILT_IN = {"cpu", "fcfs", "gguf", "reference", "samplers"}
-READY_S = 60
 MIRROR = """
 #include "backplane/reference/backend.hpp"
 class Mirror : public bp::reference::ReferenceBackend {
@@ -50,53 +47,10 @@ target_compile_definitions(mirror PRIVATE MIRROR_BUILD="${MIRROR_BUILD}")
 CHUNK = 4  # tokens of a step, so that the number of steps tells who scheduled them
 
 
-def run(*command, **more):
-    """Standard output; a failure shows both outputs."""
-    command = [str(part) for part in command]
-    done = subprocess.run(command, text=True, capture_output=True, **more)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def block_of_page(language, n=0):
     """The n-th fenced block of a language in docs/plugins.md."""
     page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)[n]
-
-
-def build_outside(prefix, source, build, c, cxx, *options):
-    run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
-        f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cxx}",
-        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror", *options)
-    run("cmake", "--build", build)
-
-
-class Server:
-    """`backplane serve` until the end of a with block."""
-
-    def __init__(self, program, config):
-        self.process = subprocess.Popen([program, "serve", config], stderr=subprocess.PIPE, text=True)
-        self.lines = []
-
-    def __enter__(self):
-        for line in self.process.stderr:
-            self.lines.append(line)
-            if found := re.search(r"listening on (http://\S+)", line):
-                self.url = found.group(1)
-            if line.rstrip().endswith("ready"):
-                return self
-        raise AssertionError("the server ended:\n" + "".join(self.lines))
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        _, self.rest = self.process.communicate(timeout=READY_S)
-
-    def ask(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=READY_S) as answer:
-            return answer.read().decode()
 
 
 class Installed(unittest.TestCase):
@@ -211,6 +165,9 @@ class Installed(unittest.TestCase):
         c, cxx = compilers.installed()[-1]
         build = self.folder / "kernels"
         build_outside(self.prefix, ROOT / "tests/abi/outside/kernels", build, c, cxx)
+        conformed = run(self.prefix / "bin/backplane-conform",
+                        build / "counting-kernels.plugin.yaml", "--level", "kernels")
+        self.assertIn("pass  kernels-linear-in-qkv", conformed)
         override = ("--override", "linear=counting-kernels")
         plain = self.logits(build, "--backend", "reference")
         self.assertEqual(self.logits(build, "--backend", "reference", *override), plain)

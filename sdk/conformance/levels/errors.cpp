@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "sdk/conformance/levels/levels.hpp"
 #include "sdk/conformance/support/llama_session.hpp"
@@ -251,6 +252,62 @@ void the_step_after_an_error_is_good(Subject& subject) {
   }
 }
 
+// A progress that asks to stop at its n-th report.
+struct Stopping {
+  explicit Stopping(uint64_t n) : left(n), progress(make_growable<bp_progress>()) {
+    progress.user = this;
+    progress.report = [](void* user, uint64_t done, uint64_t total) -> int32_t {
+      auto& self = *static_cast<Stopping*>(user);
+      if (std::this_thread::get_id() != self.caller) self.is_right = false;
+      if (done > total) self.is_right = false;
+      if (self.left > 1) return --self.left, 0;
+      self.was_asked = true;
+      return 1;
+    };
+  }
+  uint64_t left;
+  bp_progress progress;
+  std::thread::id caller = std::this_thread::get_id();
+  bool was_asked = false;
+  bool is_right = true;  // always from the calling thread, and done at most total
+
+  void require_obeyed(const std::string& what, bp_status status) const {
+    require(is_right, what + " reports progress from another thread, or more than the total");
+    const bp_status expected = was_asked ? BP_CANCELLED : BP_OK;
+    require(status == expected, what + (was_asked ? " whose progress asks to stop" : "") +
+                                    " must give " + code_name(expected) + ", gave " +
+                                    code_name(status));
+  }
+};
+
+void progress_stops_long_work(Subject& subject) {
+  const auto llama = make_llama(subject);
+  const auto factory = subject.factory<bp_backend_factory>(BP_BACKEND_ID);
+  BackendSession session(factory, nullptr, &subject.params());
+  bool was_asked = true;
+  for (uint64_t n = 1; was_asked && n < 50; ++n) {
+    Stopping compiling(n), warming(n);
+    bp_compile_options options = LlamaSession::default_options();
+    options.progress = &compiling.progress;
+    bp_executable* executable = nullptr;
+    bp_error error{};
+    bp_status status =
+        factory.compile(session.backend(), &llama->program(), &options, &executable, &error);
+    compiling.require_obeyed("compile", status);
+    was_asked = compiling.was_asked;
+    if (status != BP_OK) {
+      require(executable == nullptr, "compile is cancelled but writes *out");
+      continue;
+    }
+    const uint32_t n_blocks[] = {8};
+    status = factory.kv_allocate(executable, n_blocks, 1, &error);
+    if (status == BP_OK) status = factory.warm_up(executable, &warming.progress, &error);
+    factory.destroy_executable(executable);
+    warming.require_obeyed("warm_up", status);
+    was_asked = warming.was_asked;
+  }
+}
+
 }  // namespace
 
 void add_errors_tests(Subject&, Tests& tests) {
@@ -271,6 +328,9 @@ void add_errors_tests(Subject&, Tests& tests) {
   add("errors-nan", "A NaN is data: OK, NaN rows, and other sequences unaffected.", nan_is_data);
   add("errors-stopped", "A sequence that stop_seq stops is STOPPED, the others are unaffected.",
       stopped_sequences_are_skipped);
+  add("errors-cancelled",
+      "compile and warm_up whose progress asks to stop give CANCELLED, and report truthfully.",
+      progress_stops_long_work);
   add("errors-next-step", "After failed steps the next ones give the same logits as before.",
       the_step_after_an_error_is_good);
 }

@@ -2,6 +2,7 @@
 
 #include "backplane/backend.h"
 #include "backplane/format.h"
+#include "backplane/op_kernels.h"
 #include "backplane/sampler.h"
 #include "backplane/scheduler.h"
 
@@ -19,6 +20,7 @@ std::span<const Level> all_levels() {
       {"model", BP_BACKEND_ID, add_model_tests, "the test model's text, served by backplane"},
       {"formats", BP_FORMAT_ID, add_formats_tests, "files, whole and damaged"},
       {"samplers", BP_SAMPLER_ID, add_samplers_tests, "distributions and state of each stage"},
+      {"kernels", BP_OP_KERNELS_ID, add_kernels_tests, "single ops inside the reference backend"},
       {"schedulers", BP_SCHEDULER_ID, add_schedulers_tests, "properties on random traces"},
   };
   return levels;

@@ -21,6 +21,7 @@ void add_threads_tests(Subject& subject, Tests& tests);
 void add_model_tests(Subject& subject, Tests& tests);
 void add_formats_tests(Subject& subject, Tests& tests);
 void add_samplers_tests(Subject& subject, Tests& tests);
+void add_kernels_tests(Subject& subject, Tests& tests);
 void add_schedulers_tests(Subject& subject, Tests& tests);
 
 struct Level {

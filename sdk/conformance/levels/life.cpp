@@ -1,6 +1,8 @@
 // Objects that come and go: leaks, scarce memory, and what a plugin must leave as it found it.
 
 #include <chrono>
+#include <csignal>
+#include <cstring>
 #include <functional>
 
 #include "sdk/conformance/levels/levels.hpp"
@@ -242,6 +244,24 @@ void leaves_the_process_alone(Subject& subject) {
   watched.call("destroy", [&] { return destroyed([&] { table.destroy(backend); }); });
 }
 
+// Signals are for the host's threads.
+void threads_block_signals(Subject& subject) {
+  const auto llama = make_llama(subject);
+  const auto before = thread_signal_masks();
+  LlamaSession session(subject, *llama, nullptr, options_of(3));
+  (void)session.logits({1, 2, 3}, 0, session.blocks(1, 3));
+  uint32_t n_threads = 0;
+  for (const auto& [id, mask] : thread_signal_masks()) {
+    if (before.count(id) > 0) continue;
+    ++n_threads;
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) {
+      require((mask >> (signal - 1) & 1) == 1,
+              std::string("a thread of the plugin does not block SIG") + sigabbrev_np(signal));
+    }
+  }
+  if (n_threads == 0) throw Skip("the backend starts no threads");
+}
+
 // Two backends and two executables of each know nothing of each other.
 void objects_are_independent(Subject& subject) {
   const auto llama = make_llama(subject);
@@ -280,6 +300,7 @@ void add_life_tests(Subject&, Tests& tests) {
       "No call changes the thread's floating-point mode or signal mask, nor the process's signal "
       "handlers, locale, working directory or environment.",
       leaves_the_process_alone);
+  add("life-signals", "The plugin's own threads block signals.", threads_block_signals);
   add("life-independent", "Executables do not change each other's results.",
       objects_are_independent);
 }

@@ -1,12 +1,19 @@
 // The library before any object is created: what it exports, says and does when it is loaded.
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 
+#include "backplane/backend.h"
 #include "backplane/plugin.hpp"
 #include "backplane/sampler.h"
+#include "backplane/scheduler.h"
 #include "sdk/conformance/levels/levels.hpp"
 #include "sdk/conformance/probe/allocations.hpp"
 #include "sdk/conformance/probe/elf_file.hpp"
@@ -39,13 +46,42 @@ void require_pure(const std::string& what, F&& f) {
   require(ProcessCounts::now().n_threads == counts.n_threads, what + " starts a thread");
 }
 
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+// How long a process of its own takes to load the library; nothing where it fails.
+std::optional<Milliseconds> time_to_load(Subject& subject) {
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) throw Failure("no pipe can be made");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      const auto start = std::chrono::steady_clock::now();
+      (void)subject.plugin();
+      const double took = Milliseconds(std::chrono::steady_clock::now() - start).count();
+      _exit(write(pipe_ends[1], &took, sizeof took) == sizeof took ? 0 : 1);
+    } catch (...) {
+      _exit(1);
+    }
+  }
+  close(pipe_ends[1]);
+  double took = 0;
+  const bool told = read(pipe_ends[0], &took, sizeof took) == sizeof took;
+  close(pipe_ends[0]);
+  waitpid(child, nullptr, 0);
+  return told ? std::optional(Milliseconds(took)) : std::nullopt;
+}
+
+// The best of three, since the machine may have other work.
 void loads_fast(Subject& subject) {
-  using Milliseconds = std::chrono::duration<double, std::milli>;
   const Milliseconds limit(kSanitized ? 2000 : 100);
-  const auto start = std::chrono::steady_clock::now();
-  (void)subject.plugin();
-  const Milliseconds took = std::chrono::steady_clock::now() - start;
-  require(took < limit, "loading took " + std::to_string(took.count()) + " ms, allowed are " +
+  Milliseconds best(1e9);
+  for (int i = 0; i < 3 && best >= limit; ++i) {
+    const auto took = time_to_load(subject);
+    if (!took) break;
+    best = std::min(best, *took);
+  }
+  (void)subject.plugin();  // throws what is wrong with it
+  require(best < limit, "loading took " + std::to_string(best.count()) + " ms, allowed are " +
                             std::to_string(limit.count()));
 }
 
@@ -162,9 +198,37 @@ void is_of_this_abi(Subject& subject) {
                                          std::to_string(sizeof(bp_plugin)));
 }
 
+// Creates and destroys an object of the kind, where the plugin has it.
+template <class Factory, class Object>
+void create_on(const bp_host& host, Subject& subject, const char* kind) {
+  if (!subject.manifest().has_kind(kind)) return;
+  const auto factory = subject.factory<Factory>(kind);
+  require(factory.create != nullptr && factory.destroy != nullptr,
+          std::string("create or destroy of ") + kind + " is NULL");
+  Object* object = nullptr;
+  bp_error error{};
+  const bp_status status = factory.create(&host, &subject.params(), &object, &error);
+  require(status == BP_OK, std::string("create of ") + kind +
+                               " fails on a bare host: " + from_c(status, error).message());
+  require(object != nullptr, std::string("create of ") + kind + " succeeds but gives NULL");
+  factory.destroy(object);
+}
+
+void works_on_a_bare_host(Subject& subject) {
+  auto silent = make_growable<bp_host>();
+  auto offers_nothing = make_growable<bp_host>();
+  offers_nothing.log = [](void*, uint32_t, bp_str) {};
+  offers_nothing.get_extension = [](void*, const char*) -> const void* { return nullptr; };
+  for (const bp_host* host : {&silent, &offers_nothing}) {
+    create_on<bp_backend_factory, bp_backend>(*host, subject, BP_BACKEND_ID);
+    create_on<bp_sampler_factory, bp_sampler>(*host, subject, BP_SAMPLER_ID);
+    create_on<bp_scheduler_factory, bp_scheduler>(*host, subject, BP_SCHEDULER_ID);
+  }
+}
+
 }  // namespace
 
-void add_load_tests(Subject&, Tests& tests) {
+void add_load_tests(Subject& subject, Tests& tests) {
   const auto add = [&](const char* name, const char* description, void (*body)(Subject&)) {
     tests.push_back({name, "load", description, body, std::chrono::seconds(20)});
   };
@@ -186,6 +250,12 @@ void add_load_tests(Subject&, Tests& tests) {
       knows_no_nonsense);
   add("load-manifest", "Manifest and library agree in id, version, ABI, kinds and stages.",
       manifest_equals_binary);
+  const Manifest& manifest = subject.manifest();
+  if (manifest.has_kind(BP_BACKEND_ID) || manifest.has_kind(BP_SAMPLER_ID) ||
+      manifest.has_kind(BP_SCHEDULER_ID)) {
+    add("load-bare-host", "Objects are created on a host without log and extensions.",
+        works_on_a_bare_host);
+  }
   add("load-abi", "The library was built for this ABI and its own table is complete.",
       is_of_this_abi);
 }

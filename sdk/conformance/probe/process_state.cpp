@@ -6,6 +6,7 @@
 #include <clocale>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 
 #if defined(__x86_64__)
@@ -90,6 +91,18 @@ std::string difference(const ProcessState& before, const ProcessState& after) {
   }
   if (before.environment != after.environment) return "the environment's variables were changed";
   return {};
+}
+
+std::map<std::string, uint64_t> thread_signal_masks() {
+  std::map<std::string, uint64_t> masks;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (!line.starts_with("SigBlk:")) continue;
+      masks[thread.path().filename().string()] = std::stoull(line.substr(7), nullptr, 16);
+    }
+  }
+  return masks;
 }
 
 ProcessCounts ProcessCounts::now() {

@@ -4,6 +4,7 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct ProcessState {
 
 // "" or the first difference: "the locale was \"C\" and is \"de_DE\"".
 [[nodiscard]] std::string difference(const ProcessState& before, const ProcessState& after);
+
+// The threads of the process by their ids, each with its mask of blocked signals.
+[[nodiscard]] std::map<std::string, uint64_t> thread_signal_masks();
 
 // Threads and open files of the process.
 struct ProcessCounts {

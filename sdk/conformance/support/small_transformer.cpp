@@ -122,14 +122,22 @@ void SmallTransformer::add_mlp(const std::string& prefix, uint32_t x) {
 
 void SmallTransformer::add_head() {
   const uint32_t normed = add_norm("output_norm");
-  const uint32_t selected = builder_.add_value(kDim, BP_ROWS_OUTPUT, kLogits);
-  writer_.add("select_rows", BP_OP_SELECT_ROWS, {{normed}, {selected}, {}});
-  const uint32_t logits = builder_.add_value(kVocab, BP_ROWS_OUTPUT, kLogits);
+  uint32_t x = normed;
+  if (!shape_.all_rows) {
+    x = builder_.add_value(kDim, BP_ROWS_OUTPUT, kLogits);
+    writer_.add("select_rows", BP_OP_SELECT_ROWS, {{normed}, {x}, {}});
+  }
+  const bp_value rows = builder_.value(x);
+  const uint32_t logits = builder_.add_value(kVocab, rows.rows, rows.output);
   bp_attr_lm_head attributes{};
   attributes.scale = 1;
-  writer_.add("lm_head", BP_OP_LM_HEAD, {{selected}, {logits}, {matrix("head", kVocab, kDim)}},
+  writer_.add("lm_head", BP_OP_LM_HEAD, {{x}, {logits}, {matrix("head", kVocab, kDim)}},
               ProgramBuilder::attributes(attributes));
-  builder_.add_output(logits);
+  if (shape_.all_rows) {
+    builder_.add_selected_output(logits);
+  } else {
+    builder_.add_output(logits);
+  }
   builder_.add_selected_output(normed);
 }
 

@@ -15,6 +15,7 @@ struct TransformerShape {
   bp_dtype weights = BP_DTYPE_F32;
   uint32_t window = 0;  // of the middle layer; 0: none
   uint64_t seed = 1;
+  bool all_rows = false;  // logits of every token, before the rows asked for are selected
 };
 
 class SmallTransformer {

@@ -26,6 +26,18 @@ std::set<std::string> refused_composites(BackendSession& session, SmallTransform
 
 }  // namespace
 
+std::unique_ptr<SmallTransformer> accepted_transformer(BackendSession& session,
+                                                       const TransformerShape& shape,
+                                                       const std::vector<OpSpec>& specs) {
+  auto model = std::make_unique<SmallTransformer>(shape, specs, std::set<std::string>());
+  const auto inlined = refused_composites(session, *model);
+  if (inlined.empty()) return model;
+  model = std::make_unique<SmallTransformer>(shape, specs, inlined);
+  const auto left = session.obstacles(model->program());
+  if (!left.empty()) throw Skip(left.front().second);
+  return model;
+}
+
 TransformerSession::TransformerSession(const bp_backend_factory& factory, const bp_params* params,
                                        const std::vector<OpSpec>& specs, const Options& options)
     : n_groups_(options.shape.window == 0 ? 1 : 2) {
@@ -34,15 +46,8 @@ TransformerSession::TransformerSession(const bp_backend_factory& factory, const 
 
 void TransformerSession::compile(const bp_backend_factory& factory, const bp_params* params,
                                  const std::vector<OpSpec>& specs, const Options& options) {
-  std::set<std::string> inlined;
-  model_ = std::make_unique<SmallTransformer>(options.shape, specs, inlined);
   session_ = std::make_unique<BackendSession>(factory, nullptr, params);
-  inlined = refused_composites(*session_, *model_);
-  if (!inlined.empty()) {
-    model_ = std::make_unique<SmallTransformer>(options.shape, specs, inlined);
-    const auto left = session_->obstacles(model_->program());
-    if (!left.empty()) throw Skip(left.front().second);
-  }
+  model_ = accepted_transformer(*session_, options.shape, specs);
   bp_compile_options compile_options = BackendSession::default_options();
   compile_options.max_context = kMaxContext;
   compile_options.max_step_tokens = 1024;

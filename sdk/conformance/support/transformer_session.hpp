@@ -26,6 +26,11 @@ struct SequenceStep {
   bool selects = false;
 };
 
+// The transformer with those composites as their bodies that check refuses. Throws Skip with the
+// backend's sentence where it refuses more.
+[[nodiscard]] std::unique_ptr<SmallTransformer> accepted_transformer(
+    BackendSession& session, const TransformerShape& shape, const std::vector<OpSpec>& specs);
+
 class TransformerSession {
  public:
   static constexpr uint32_t kBlocks = 96, kMaxContext = 2048;
@@ -36,8 +41,7 @@ class TransformerSession {
     uint32_t block_size = 16;    // proposed
   };
 
-  // Composites that check refuses stand as their bodies. Throws Skip with the backend's sentence
-  // where it refuses more.
+  // Throws Skip where the backend refuses the program or the types.
   TransformerSession(const bp_backend_factory& factory, const bp_params* params,
                      const std::vector<OpSpec>& specs, const Options& options);
 

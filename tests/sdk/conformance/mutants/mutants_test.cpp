@@ -99,18 +99,24 @@ struct Outcome {
   nlohmann::json report;
 };
 
-Outcome conform(const std::string& plugin, const std::string& arguments) {
-  const std::string command = std::string(std::getenv("BACKPLANE_BUILD_DIR")) +
-                              "/bin/backplane-conform " MUTANTS_FOLDER "/" + plugin +
-                              ".plugin.yaml --json " + arguments;
-  FILE* pipe = popen(command.c_str(), "r");
+// The exit code, and what it printed.
+std::pair<int, std::string> run_tool(const std::string& command, const std::string& plugin,
+                                     const std::string& arguments) {
+  const std::string line = std::string(std::getenv("BACKPLANE_BUILD_DIR")) +
+                           "/bin/backplane-conform " + command + " " MUTANTS_FOLDER "/" + plugin +
+                           ".plugin.yaml " + arguments;
+  FILE* pipe = popen(line.c_str(), "r");
   if (pipe == nullptr) return {-1, {}};
   std::string text;
   std::array<char, 4096> bytes;
   while (const size_t n = fread(bytes.data(), 1, bytes.size(), pipe)) text.append(bytes.data(), n);
   const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-          nlohmann::json::parse(text, nullptr, false)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
+}
+
+Outcome conform(const std::string& plugin, const std::string& arguments) {
+  const auto [exit_code, text] = run_tool("", plugin, "--json " + arguments);
+  return {exit_code, nlohmann::json::parse(text, nullptr, false)};
 }
 
 std::string message_of(const nlohmann::json& report, const std::string& test) {
@@ -139,13 +145,25 @@ TEST_P(Mutants, AreFailedWithAMessageThatPointsAtTheMistake) {
   EXPECT_TRUE(std::regex_search(found, std::regex(message))) << test << ": " << found;
 }
 
+// A backend may know composites alone or primitives alone.
+constexpr const char* kPartial[] = {"primitives-only", "composites-only"};
+
 TEST(MutationProof, PassesTheBackendWithoutAMistake) {
   const Outcome outcome = conform("mutants", "--set mutation=none --only-failed");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.report.dump(1);
 }
 
+TEST(MutationProof, PassesBackendsThatKnowHalfOfTheOps) {
+  for (const std::string mutation : kPartial) {
+    const Outcome outcome =
+        conform("mutants", "--level ops --level steps --only-failed --set mutation=" + mutation);
+    EXPECT_EQ(outcome.exit_code, 0) << mutation << outcome.report.dump(1);
+  }
+}
+
 TEST(MutationProof, CoversEveryMutationOfTheManifest) {
-  std::set<std::string> proven = {"none"}, offered;
+  std::set<std::string> proven(std::begin(kPartial), std::end(kPartial)), offered;
+  proven.insert("none");
   for (const Mutant& mutant : kMutants) {
     if (mutant.plugin == nullptr) proven.insert(mutant.mutation);
   }
@@ -154,6 +172,45 @@ TEST(MutationProof, CoversEveryMutationOfTheManifest) {
     offered.insert(value.as<std::string>());
   }
   EXPECT_EQ(proven, offered);
+}
+
+struct WrongOp {
+  const char* mutation;
+  const char* op;  // that bisect must name
+};
+
+class Bisect : public testing::TestWithParam<WrongOp> {};
+
+void PrintTo(const WrongOp& wrong, std::ostream* out) {
+  *out << wrong.mutation;
+}
+
+constexpr WrongOp kWrongOps[] = {
+    {"rope-pairs-swapped", "layers.0.rope \\(rope\\).*rms error .* \\(bound 0.0002\\)"},
+    {"window-off-by-one", "layers.1.attention \\(attention\\).*row 24 "},
+    {"last-scale-ignored", "weights of q8_0.*layers.0.attention_out \\(linear\\)"},
+    {"kv-in-null-block", "layers.0.attention \\(attention\\)"},
+};
+INSTANTIATE_TEST_SUITE_P(All, Bisect, testing::ValuesIn(kWrongOps), [](const auto& wrong) {
+  std::string name = wrong.param.mutation;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(Bisect, NamesTheFirstWrongOp) {
+  const auto [exit_code, text] =
+      run_tool("bisect", "mutants", "--set mutation=" + std::string(GetParam().mutation));
+  EXPECT_EQ(exit_code, 1);
+  const std::regex expected("the first op outside its bound is .*");
+  EXPECT_TRUE(std::regex_search(text, expected)) << text;
+  EXPECT_TRUE(
+      std::regex_search(text.substr(text.rfind("a small transformer")), std::regex(GetParam().op)))
+      << text;
+}
+
+TEST(BisectOfNoMistake, FindsEveryOpWithinItsBound) {
+  const auto [exit_code, text] = run_tool("bisect", "mutants", "--set mutation=primitives-only");
+  EXPECT_EQ(exit_code, 0) << text;
 }
 
 }  // namespace

@@ -25,6 +25,19 @@ class MutantBackend final : public reference::ReferenceBackend {
   explicit MutantBackend(const Host& host) : ReferenceBackend(host, reference::Settings()) {}
   [[nodiscard]] const std::string& mutation() const { return mutation_; }
 
+  // No mistake: a backend may know composites alone or primitives alone.
+  void check(const bp_program& program, CheckReport& report) override {
+    ReferenceBackend::check(program, report);
+    for (uint32_t i = 0; i < program.n_ops; ++i) {
+      const bp_op op = copy_growable(program.ops[i]);
+      const OpSchema* schema = find_op_schema(kind_of(op));
+      if (schema == nullptr || schema->kind == BP_OP_SELECT_ROWS) continue;
+      if (mutation_ == (schema->composite ? "primitives-only" : "composites-only")) {
+        report.obstacle(i, describe(op) + ": not of the kind that this backend knows");
+      }
+    }
+  }
+
  protected:
   std::unique_ptr<reference::ReferenceExecutable> make_executable(
       const bp_program& program, const bp_compile_options& options) override {
