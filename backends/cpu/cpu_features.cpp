@@ -3,6 +3,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <string>
@@ -20,6 +24,9 @@ BP_CPU_DECLARE(scalar)
 #if defined(__x86_64__)
 BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
+namespace amx {
+void set_tile_kernels(Kernels& kernels);
+}
 #endif
 #undef BP_CPU_DECLARE
 
@@ -36,7 +43,7 @@ namespace {
     return kernels;                      \
   }()
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512"};
+constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "amx"};
 
 #if defined(__x86_64__)
 // clang 14 does not know "f16c".
@@ -53,6 +60,22 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vnni");
 }
+// Linux gives the tiles' state to a process that asks for it, and to its threads from then on.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+bool has_amx() {
+  constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 &&
+         (edx & kTiles) != 0 && (edx & kInt8) != 0 && may_use_tiles();
+}
 #endif
 
 }  // namespace
@@ -66,6 +89,7 @@ std::vector<Isa> available_isas() {
 #if defined(__x86_64__)
   if (has_avx2()) isas.push_back(Isa::kAvx2);
   if (has_avx512()) isas.push_back(Isa::kAvx512);
+  if (has_amx()) isas.push_back(Isa::kAmx);
 #endif
   return isas;
 }
@@ -79,7 +103,7 @@ Result<Isa> choose_isa(std::string_view name) {
   std::string has;
   for (Isa isa : isas) has += (has.empty() ? "" : ", ") + std::string(isa_name(isa));
   if (!known) {
-    return invalid_argument("isa: '" + std::string(name) + "' is not auto, scalar, avx2 or avx512");
+    return invalid_argument("isa: '" + std::string(name) + "' is not auto, scalar, avx2, avx512 or amx");
   }
   return unsupported("isa: this processor does not run the " + std::string(name) +
                      " kernels; it runs " + has);
@@ -87,6 +111,15 @@ Result<Isa> choose_isa(std::string_view name) {
 
 const Kernels& kernels_of(Isa isa) {
 #if defined(__x86_64__)
+  if (isa == Isa::kAmx) {
+    static const Kernels kAmx = [] {
+      Kernels kernels = kernels_of(Isa::kAvx512);
+      kernels.name = "amx";
+      amx::set_tile_kernels(kernels);
+      return kernels;
+    }();
+    return kAmx;
+  }
   if (isa == Isa::kAvx512) {
     static const Kernels kAvx512 = BP_CPU_TABLE(avx512);
     return kAvx512;

@@ -1,6 +1,6 @@
-// bench_kernels [THREADS]: what each dot kernel reads with one row of activations, from memory that
-// no cache holds, and what it computes with 192 rows, each beside a probe of plain reading taken
-// right before. Give ratios: the absolute figures move with the machine's neighbours.
+// bench_kernels [THREADS [ISA]]: what each dot kernel reads with one row of activations, from memory
+// that no cache holds, and what it computes with 4, 16 and 192 rows, each beside a probe of plain
+// reading taken right before. Give ratios: the absolute figures move with the machine's neighbours.
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
@@ -72,11 +73,13 @@ class Bench {
     if (one == nullptr || many == nullptr) return;
     const double probe = read_rate();
     const double read = static_cast<double>(row) * n_rows / product_seconds(*one, 1);
-    const double products = 2.0 * kColumns * many->n_rows() * kManyRows;
-    const double computed = products / product_seconds(*many, kManyRows);
-    std::printf("%-7s %-5s %7.1f GB/s of %5.1f (%3.0f %%) %8.3f TOPS\n", kernels_.name,
-                dtype_name(dtype).data(), read * 1e-9, probe * 1e-9, 100 * read / probe,
-                computed * 1e-12);
+    std::printf("%-7s %-5s %7.1f GB/s of %5.1f (%3.0f %%)", kernels_.name, dtype_name(dtype).data(),
+                read * 1e-9, probe * 1e-9, 100 * read / probe);
+    for (const uint32_t n : {4u, 16u, kManyRows}) {
+      const double products = 2.0 * kColumns * many->n_rows() * n;
+      std::printf(" %7.3f", products / product_seconds(*many, n) * 1e-12);
+    }
+    std::printf(" TOPS\n");
     std::fflush(stdout);
   }
 
@@ -102,12 +105,16 @@ class Bench {
     });
     const Activations activations{n_rows, x.data(), kColumns, panels.data()};
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * kStripRows);
+    const size_t scratch_bytes = (weight.scratch_bytes() + 63) / 64 * 64;
+    auto scratch = AlignedBuffer::allocate(team_.n_threads() * scratch_bytes + 64, "scratch");
+    if (!scratch.ok()) return 0;
     const double seconds = fastest([&] {
       team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
         const Range own = share(worker, n, weight.n_strips());
         float* out = y.data() + size_t{worker} * n_rows * kStripRows;
         for (uint32_t s = own.begin; s < own.end; ++s) {
-          weight.dot_strip(kernels_, s, activations, 0, n_rows, out, kStripRows, nullptr);
+          weight.dot_strip(kernels_, s, activations, 0, n_rows, out, kStripRows,
+                           (*scratch).data() + worker * scratch_bytes);
         }
       });
     });
@@ -124,7 +131,7 @@ class Bench {
   const AlignedBuffer& memory_;
 };
 
-int run_all(uint32_t n_threads) {
+int run_all(uint32_t n_threads, std::string_view only) {
   const auto team = Team::create(Host(), n_threads);
   const auto memory = AlignedBuffer::allocate(kWeightBytes, "weights");
   if (!memory.ok()) return 1;
@@ -133,9 +140,10 @@ int run_all(uint32_t n_threads) {
     constexpr size_t part = kWeightBytes / 64;
     std::memset((*memory).data() + i * part, 0x3c + static_cast<int>(i % 4), part);
   });
-  std::printf("%u threads, %u columns; one row of activations, then %u\n", team->n_threads(),
+  std::printf("%u threads, %u columns; one row of activations; 4, 16 and %u\n", team->n_threads(),
               kColumns, kManyRows);
   for (const Isa isa : available_isas()) {
+    if (!only.empty() && only != isa_name(isa)) continue;
     Bench bench(kernels_of(isa), *team, *memory);
     for (const bp_dtype dtype :
          {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0, BP_DTYPE_Q4_0, BP_DTYPE_Q4_1,
@@ -150,5 +158,6 @@ int run_all(uint32_t n_threads) {
 }  // namespace bp::cpu
 
 int main(int argc, char** argv) {
-  return bp::cpu::run_all(argc > 1 ? static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 0);
+  const auto n_threads = argc > 1 ? static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 0;
+  return bp::cpu::run_all(n_threads, argc > 2 ? argv[2] : "");
 }

@@ -25,12 +25,14 @@ inline constexpr uint32_t kMaxQueryRows = 4;
 // panels of n rows. A panel is
 //   int32 n_seconds             second records in use
 //   int32 second_of[n_columns / 32]   index of a block's second record, or -1
+//   unused words up to panel_header_words
 //   a record for each block, then the second records; each kPanelWords * n words of 4 bytes:
 //     int8  q[8][n][4]      four consecutive columns of each row in a word
 //     float scale[n]        x = scale * q
 //     float sum[n]          scale * sum of the 32 q
 //     int32 sum8[n]         -8 * sum of the 32 q
 //     int32 half8[n]        -8 * sum of the first 16 q
+// Panels of kTileRows rows hold int8 q[n][32] instead, as tile registers take it.
 // A second record holds what rounding left of the rows in which the block has an outlier, a value
 // above kOutlierRatio times the row's root mean square, and zeros for the other rows. Outliers come
 // in few columns, carry most of a row's weight in trained models, and would cost the 31 values
@@ -38,6 +40,12 @@ inline constexpr uint32_t kMaxQueryRows = 4;
 // are under 3 % of the blocks and about half of the error of the logits.
 inline constexpr uint32_t kPanelWords = 12;
 inline constexpr uint32_t kPanelColumns = 32;
+inline constexpr uint32_t kTileRows = 16;
+
+// Records begin at multiples of 64 bytes. Static: see above.
+static inline uint32_t panel_header_words(uint32_t n_blocks) {
+  return (1 + n_blocks + 15) / 16 * 16;
+}
 inline constexpr uint32_t kOutlierRatio = 16;
 
 // How a strip of weights is laid out; described in weights/strip_layout.hpp.
@@ -48,14 +56,25 @@ enum class FloatType : uint8_t { kF32, kF16, kBF16 };
 inline constexpr uint32_t kFloatTypes = 3;
 
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
-inline constexpr uint32_t kPanelWidths[] = {12, 8, 6, 4, 3, 2, 1};
-inline constexpr uint32_t kMaxPanelRows = 12;
+inline constexpr uint32_t kPanelWidths[] = {kTileRows, 12, 8, 6, 4, 3, 2, 1};
+inline constexpr uint32_t kMaxPanelRows = 12;  // of strip_dot; tile_dot takes kTileRows
 
 // y[t * y_stride + r] = row r of the strip . row t of the panel, for 16 rows and n panel rows.
 // Within 32 (16) columns of one scale sums are exact integers; scales fold them in float in
 // ascending order of columns, so that a result does not depend on n.
 using StripDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* y,
                           size_t y_stride);
+
+// The same for n_panels panels of kTileRows rows, panel_words apart. scratch has room for
+// kTileScratchBytes for each 32 columns, aligned to 64.
+using TileDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t* panels,
+                         size_t panel_words, uint32_t n_panels, float* y, size_t y_stride,
+                         uint8_t* scratch);
+
+// Of 32 columns of a strip, unpacked: i8 q[8][16][4], f32 scale[2][16], f32 minimum[16].
+inline constexpr uint32_t kTileBlockBytes = 704;
+// With the list of its products: a first and a second record, two halves each, 24 bytes.
+inline constexpr uint32_t kTileScratchBytes = kTileBlockBytes + 4 * 24;
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows and n_x_rows. Each dot product sums 16 lanes
 // in ascending order of columns and then the lanes in a fixed tree.
@@ -86,6 +105,7 @@ struct Kernels {
   const char* name;
   uint32_t max_panel_rows;
   StripDot strip_dot[kStripLayouts][kMaxPanelRows + 1];  // null where no panel has that width
+  TileDot tile_dot[kStripLayouts];  // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];
 
   // Writes row t of a panel of n rows from x [n_columns]; rows are written in order from 0. The

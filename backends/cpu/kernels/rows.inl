@@ -62,7 +62,11 @@ inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t
   int32_t words[8];
   store_i8(reinterpret_cast<int8_t*>(words), q_low);
   store_i8(reinterpret_cast<int8_t*>(words + 4), q_high);
-  for (uint32_t k = 0; k < 8; ++k) record[k * n + t] = words[k];
+  if (n == kTileRows) {
+    __builtin_memcpy(record + 8 * t, words, sizeof words);
+  } else {
+    for (uint32_t k = 0; k < 8; ++k) record[k * n + t] = words[k];
+  }
   // Unsigned: what stands for a NaN may overflow.
   const auto half = static_cast<uint32_t>(reduce_add(q_low));
   const uint32_t sum = half + static_cast<uint32_t>(reduce_add(q_high));
@@ -80,7 +84,7 @@ void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n
                   uint32_t max_seconds) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
   int32_t* second_of = panel + 1;
-  int32_t* records = second_of + n_blocks;
+  int32_t* records = panel + panel_header_words(n_blocks);
   int32_t* seconds = records + size_t{n_blocks} * kPanelWords * n;
   if (t == 0) {
     panel[0] = 0;

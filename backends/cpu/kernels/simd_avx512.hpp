@@ -136,6 +136,9 @@ inline F32x16 load_i8(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 
+inline I32x16 load_ints(const int32_t* p) {
+  return {_mm512_loadu_si512(p)};
+}
 inline I32x16 broadcast_int(int32_t x) {
   return {_mm512_set1_epi32(x)};
 }
@@ -172,6 +175,12 @@ inline void store_i8(int8_t* p, I32x16 x) {
 
 inline U8x64 load_bytes(const uint8_t* p) {
   return {_mm512_loadu_si512(p)};
+}
+inline void store_bytes(uint8_t* p, U8x64 x) {
+  _mm512_storeu_si512(p, x.v);
+}
+inline U8x64 sub_bytes(U8x64 x, int offset) {
+  return {_mm512_sub_epi8(x.v, _mm512_set1_epi8(static_cast<char>(offset)))};
 }
 inline U8x64 low_nibbles(U8x64 x) {
   return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))};

@@ -23,9 +23,11 @@ namespace bp::cpu {
   return std::min(n * ((n_columns + most - 1) / most), n_columns / kPanelColumns);
 }
 
-[[nodiscard]] constexpr size_t panel_words(uint32_t n, uint32_t n_columns) {
-  const size_t n_blocks = n_columns / kPanelColumns;
-  return 1 + n_blocks + (n_blocks + max_seconds(n, n_columns)) * kPanelWords * n;
+// A multiple of 16, so that panels side by side are aligned.
+[[nodiscard]] inline size_t panel_words(uint32_t n, uint32_t n_columns) {
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  const size_t n_records = size_t{n_blocks} + max_seconds(n, n_columns);
+  return panel_header_words(n_blocks) + (n_records * kPanelWords * n + 15) / 16 * 16;
 }
 
 // One panel of several, and where it begins.

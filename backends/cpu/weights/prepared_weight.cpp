@@ -108,7 +108,9 @@ uint32_t PreparedWeight::rows_of_strip(uint32_t strip) const {
 }
 
 size_t PreparedWeight::scratch_bytes() const {
-  if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64);
+  const size_t tiles = round_up(size_t{rows_.n_columns} / kPanelColumns * kTileScratchBytes, 64);
+  if (form_ == Form::kStrips) return tiles;
+  if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
   if (form_ == Form::kDecoded) {
     return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
   }
@@ -128,12 +130,23 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
       pack_strip(layout_, rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns,
                  scratch);
     }
+    uint32_t n_tiled = 0;  // rows
+    if (const TileDot tile_dot = kernels.tile_dot[static_cast<int>(layout_)]) {
+      const size_t words = panel_words(kTileRows, rows_.n_columns);
+      const uint32_t n_panels = n / kTileRows;
+      uint8_t* tiles = form_ == Form::kStrips ? scratch : scratch + round_up(strip_bytes_, 64);
+      if (n_panels > 0) {
+        tile_dot(packed, rows_.n_columns, x.panels + first / kTileRows * words, words, n_panels, y,
+                 y_stride, tiles);
+      }
+      n_tiled = n_panels * kTileRows;
+    }
     const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
     const auto dot = [&](const PanelPlace& panel) {
       dots[panel.n](packed, rows_.n_columns, x.panels + panel.word,
                     y + (panel.first - first) * y_stride, y_stride);
     };
-    for_each_panel(first, first + n, kernels.max_panel_rows, rows_.n_columns, dot);
+    for_each_panel(first + n_tiled, first + n, kernels.max_panel_rows, rows_.n_columns, dot);
     return;
   }
   const float* floats = x.floats + first * x.float_stride;

@@ -65,7 +65,8 @@ struct Panel {
 };
 
 float value_in(const int32_t* record, uint32_t n, uint32_t t, uint32_t column) {
-  const auto word = static_cast<uint32_t>(record[column / 4 * n + t]);
+  const uint32_t place = n == kTileRows ? 8 * t + column / 4 : column / 4 * n + t;
+  const auto word = static_cast<uint32_t>(record[place]);
   float scale;
   std::memcpy(&scale, record + 8 * n + t, sizeof scale);
   return scale * static_cast<int8_t>(word >> (8 * (column % 4)));
@@ -82,7 +83,7 @@ Panel make_panel(const Kernels& kernels, const std::vector<float>& x, uint32_t n
                          max_seconds(n, n_columns));
   }
   const uint32_t n_blocks = n_columns / kPanelColumns;
-  const int32_t* records = panel.words.data() + 1 + n_blocks;
+  const int32_t* records = panel.words.data() + panel_header_words(n_blocks);
   for (uint32_t t = 0; t < n; ++t) {
     for (uint32_t c = 0; c < n_columns; ++c) {
       const uint32_t block = c / kPanelColumns;
@@ -118,6 +119,20 @@ Dot exact_dot(const float* w, const float* x, uint32_t n) {
   return dot;
 }
 
+void dot(const Kernels& kernels, StripLayout layout, const uint8_t* strip, uint32_t n_columns,
+         const Panel& panel, uint32_t n, float* y) {
+  if (n < kTileRows) {
+    const StripDot dot = kernels.strip_dot[static_cast<int>(layout)][n];
+    ASSERT_NE(dot, nullptr);
+    return dot(strip, n_columns, panel.words.data(), y, kStripRows);
+  }
+  std::vector<uint8_t> memory(n_columns / kPanelColumns * kTileScratchBytes + 64);
+  auto* scratch = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+  const TileDot dot = kernels.tile_dot[static_cast<int>(layout)];
+  ASSERT_NE(dot, nullptr);
+  dot(strip, n_columns, panel.words.data(), panel.words.size(), 1, y, kStripRows, scratch);
+}
+
 // rounding: of packed weights, relative to their magnitude.
 void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns,
                 double rounding = 0) {
@@ -137,9 +152,7 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_
     if (n > kernels.max_panel_rows) continue;
     const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
     std::vector<float> y(n * kStripRows, NAN);
-    const StripDot dot = kernels.strip_dot[static_cast<int>(layout)][n];
-    ASSERT_NE(dot, nullptr);
-    dot(strip, n_columns, panel.words.data(), y.data(), kStripRows);
+    dot(kernels, layout, strip, n_columns, panel, n, y.data());
     for (uint32_t t = 0; t < n; ++t) {
       for (uint32_t r = 0; r < n_rows; ++r) {
         const Dot expected = exact_dot(decoded.data() + size_t{r} * n_columns,
@@ -193,14 +206,13 @@ TEST(StripDot, DoesNotDependOnThePanelsWidth) {
       pack_strip(layout, dtype, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
                  strip.data());
       std::vector<float> alone;
-      for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, 8u, 12u}) {
+      for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, 8u, 12u, kTileRows}) {
         if (n > kernels.max_panel_rows) continue;
         std::vector<float> rows_x = activations(n, n_columns);
         std::ranges::copy(x, rows_x.end() - n_columns);
         const Panel panel = make_panel(kernels, rows_x, n, n_columns);
         std::vector<float> y(n * kStripRows);
-        kernels.strip_dot[static_cast<int>(layout)][n](strip.data(), n_columns, panel.words.data(),
-                                                       y.data(), kStripRows);
+        dot(kernels, layout, strip.data(), n_columns, panel, n, y.data());
         const std::vector<float> own(y.end() - kStripRows, y.end());
         if (alone.empty()) alone = own;
         EXPECT_EQ(own, alone) << isa_name(isa) << " " << dtype_name(dtype) << " width " << n;

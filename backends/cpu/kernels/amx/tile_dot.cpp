@@ -1,0 +1,229 @@
+// Dot products of one strip of quantised weights with panels of kTileRows rows, in tile registers.
+//
+// A tile product of 16 rows and 32 columns costs less than folding its 256 sums into floats, which
+// is what bounds these kernels; so tiles run kSlots products ahead of the folds.
+
+#include "backends/cpu/kernels/simd_avx512.hpp"
+// clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/strip_formats.inl"
+#include "backends/cpu/kernels/unroll.hpp"
+
+namespace bp::cpu::amx {
+namespace {
+
+using namespace avx512;
+
+constexpr uint32_t kBlockQuants = 512;  // bytes of quants in an unpacked block
+constexpr uint32_t kSlots = 4;
+constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
+
+// An unpacked block; see kTileBlockBytes.
+struct Block {
+  const uint8_t* bytes;
+  [[nodiscard]] const float* scale(uint32_t half) const {
+    return reinterpret_cast<const float*>(bytes + kBlockQuants) + 16 * half;
+  }
+  [[nodiscard]] const float* minimum() const {
+    return reinterpret_cast<const float*>(bytes + kBlockQuants) + 32;
+  }
+};
+
+template <class W, int K>
+inline void unpack_quants(const uint8_t* body, uint8_t* out) {
+  if constexpr (W::kSigned) {
+    store_bytes(out + 64 * K, load_bytes(body + 64 * K));
+  } else if constexpr (W::kOffset8 == kNoOffset) {
+    store_bytes(out + 64 * K, W::template quants<K>(body));
+  } else {
+    store_bytes(out + 64 * K, sub_bytes(W::template quants<K>(body), 8 << W::kOffset8));
+  }
+}
+
+// Unpacks the blocks of a strip one after another.
+template <class W>
+class Unpacker {
+ public:
+  explicit Unpacker(const uint8_t* strip) : record_(strip) {}
+
+  void next(uint8_t* out) {
+    const uint8_t* body = W::body(record_, block_);
+    unpack_quants<W, 0>(body, out);
+    unpack_quants<W, 1>(body, out);
+    unpack_quants<W, 2>(body, out);
+    unpack_quants<W, 3>(body, out);
+    unpack_quants<W, 4>(body, out);
+    unpack_quants<W, 5>(body, out);
+    unpack_quants<W, 6>(body, out);
+    unpack_quants<W, 7>(body, out);
+    auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
+    store(floats, W::scale(record_, block_, 0));
+    if constexpr (W::kHalves) store(floats + 16, W::scale(record_, block_, 1));
+    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record_, block_));
+    if (++block_ == W::kBlocks) {
+      block_ = 0;
+      record_ += W::kRecordBytes;
+    }
+  }
+
+ private:
+  const uint8_t* record_;
+  uint32_t block_ = 0;
+};
+
+// Tiles 0 to 3 hold sums, 4 and 5 activations, 6 and 7 weights; kColumns of both go into a product.
+template <uint32_t kColumns>
+void configure_tiles() {
+  struct alignas(64) {
+    uint8_t palette = 1;
+    uint8_t start_row = 0;
+    uint8_t reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t n_rows[16] = {};
+  } config;
+  for (int tile = 0; tile < 8; ++tile) {
+    config.row_bytes[tile] = tile == 4 || tile == 5 ? kColumns : 64;
+    config.n_rows[tile] = tile == 6 || tile == 7 ? kColumns / 4 : kTileRows;
+  }
+  _tile_loadconfig(&config);
+}
+
+// One tile product: columns of a block, or a half of them, times the rows of a record.
+struct Product {
+  Block weights;
+  const int32_t* record;  // of the panel
+  uint16_t half;
+  uint16_t begins_block;
+};
+
+// The products of a panel in order: records ascending, each block's second record after its first.
+// Returns how many.
+template <bool kHalves>
+uint32_t list_products(const uint8_t* blocks, uint32_t n_blocks, const int32_t* panel,
+                       Product* products) {
+  const int32_t* second_of = panel + 1;
+  const int32_t* record = panel + panel_header_words(n_blocks);
+  const int32_t* seconds = record + size_t{n_blocks} * kRecordWords;
+  Product* next = products;
+  const auto add = [&](const int32_t* own, uint16_t begins_block) {
+    *next++ = {{blocks}, own, 0, begins_block};
+    if constexpr (kHalves) *next++ = {{blocks}, own, 1, 0};
+  };
+  for (uint32_t b = 0; b < n_blocks; ++b) {
+    add(record, 1);
+    if (second_of[b] >= 0) add(seconds + static_cast<size_t>(second_of[b]) * kRecordWords, 0);
+    record += kRecordWords;
+    blocks += kTileBlockBytes;
+  }
+  return static_cast<uint32_t>(next - products);
+}
+
+static_assert(sizeof(Product) == 24);
+
+struct alignas(64) Sums {
+  int32_t of[kTileRows][kStripRows];
+};
+
+template <uint32_t kIndex>
+struct Slot {};
+
+// The compiler names tiles by literals only.
+#define BP_START(slot, x_tile, w_tile)                                            \
+  inline void start(Slot<slot>, const uint8_t* x, const uint8_t* w, Sums& sums) { \
+    _tile_zero(slot);                                                             \
+    _tile_loadd(x_tile, x, kPanelColumns);                                        \
+    _tile_loadd(w_tile, w, 64);                                                   \
+    _tile_dpbssd(slot, x_tile, w_tile);                                           \
+    _tile_stored(slot, sums.of, 64);                                              \
+  }
+BP_START(0, 4, 6)
+BP_START(1, 5, 7)
+BP_START(2, 4, 6)
+BP_START(3, 5, 7)
+#undef BP_START
+
+template <bool kMinimum>
+inline void fold(const Product& p, const Sums& sums, F32x16* y) {
+  const auto* floats = reinterpret_cast<const float*>(p.record);
+  const F32x16 scale = load(p.weights.scale(p.half));
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    y[t] = fma(to_float(load_ints(sums.of[t])), mul(scale, broadcast(floats[8 * kTileRows + t])),
+               y[t]);
+  }
+  if constexpr (kMinimum) {
+    const F32x16 minimum = load(p.weights.minimum());
+    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+      y[t] = fma(minimum, broadcast(floats[9 * kTileRows + t]), y[t]);
+    }
+  }
+}
+
+template <uint32_t kIndex, class W>
+inline void start_product(const Product& p, Unpacker<W>* unpacker, Sums* slots) {
+  if (unpacker != nullptr && p.begins_block != 0) {
+    unpacker->next(const_cast<uint8_t*>(p.weights.bytes));
+    __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
+  }
+  const auto* x = reinterpret_cast<const uint8_t*>(p.record) + 16 * p.half;
+  start(Slot<kIndex>{}, x, p.weights.bytes + 256 * p.half, slots[kIndex]);
+}
+
+// unpacker: of the strip, or null where its blocks are unpacked.
+template <class W>
+void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float* out,
+               size_t out_stride) {
+  constexpr bool kMinimum = W::kHasMinimum;
+  Sums slots[kSlots];
+  F32x16 y[kTileRows];
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
+  start_product<0>(products[0], unpacker, slots);
+  if (n > 1) start_product<1>(products[1], unpacker, slots);
+  if (n > 2) start_product<2>(products[2], unpacker, slots);
+  if (n > 3) start_product<3>(products[3], unpacker, slots);
+  for (uint32_t i = 0; i < n; i += kSlots) {
+    fold<kMinimum>(products[i], slots[0], y);
+    if (i + 4 < n) start_product<0>(products[i + 4], unpacker, slots);
+    if (i + 1 < n) fold<kMinimum>(products[i + 1], slots[1], y);
+    if (i + 5 < n) start_product<1>(products[i + 5], unpacker, slots);
+    if (i + 2 < n) fold<kMinimum>(products[i + 2], slots[2], y);
+    if (i + 6 < n) start_product<2>(products[i + 6], unpacker, slots);
+    if (i + 3 < n) fold<kMinimum>(products[i + 3], slots[3], y);
+    if (i + 7 < n) start_product<3>(products[i + 7], unpacker, slots);
+  }
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
+}
+
+// The first panel unpacks the strip on its way.
+template <class W>
+void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, size_t panel_words,
+              uint32_t n_panels, float* y, size_t y_stride, uint8_t* scratch) {
+  configure_tiles<W::kHalves ? 16 : 32>();
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  auto* products = reinterpret_cast<Product*>(scratch + size_t{n_blocks} * kTileBlockBytes);
+  Unpacker<W> unpacker(strip);
+  for (uint32_t p = 0; p < n_panels; ++p) {
+    const uint32_t n =
+        list_products<W::kHalves>(scratch, n_blocks, panels + p * panel_words, products);
+    dot_panel<W>(products, n, p == 0 ? &unpacker : nullptr, y + p * kTileRows * y_stride, y_stride);
+  }
+  _tile_release();
+}
+
+}  // namespace
+
+void set_tile_kernels(Kernels& kernels) {
+  kernels.max_panel_rows = kTileRows;
+  const auto set = [&](StripLayout layout, TileDot dot) {
+    kernels.tile_dot[static_cast<int>(layout)] = dot;
+  };
+  set(StripLayout::kQ4_0, tile_dot<Q4_0>);
+  set(StripLayout::kQ4_1, tile_dot<Q4_1>);
+  set(StripLayout::kQ5_0, tile_dot<Q5_0>);
+  set(StripLayout::kQ5_1, tile_dot<Q5_1>);
+  set(StripLayout::kQ8_0, tile_dot<Q8_0>);
+  set(StripLayout::kQ4_K, tile_dot<Q4_K>);
+  set(StripLayout::kQ5_K, tile_dot<Q5_K>);
+  set(StripLayout::kQ6_K, tile_dot<Q6_K>);
+  set(StripLayout::kI8, tile_dot<I8>);
+}
+
+}  // namespace bp::cpu::amx
