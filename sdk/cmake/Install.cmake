@@ -29,6 +29,8 @@ install(PROGRAMS configs/fetch_model.py DESTINATION share/backplane/configs)
 install(DIRECTORY configs/architectures DESTINATION share/backplane/configs
         FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY sdk/ops DESTINATION share/backplane FILES_MATCHING PATTERN "*.yaml")
+# Plugins to copy.
+install(DIRECTORY sdk/template/ DESTINATION share/backplane/templates)
 # The model of backplane-conform, and what it must answer.
 install(FILES tests/data/tiny/tiny-chat.gguf tests/data/tiny/expected.json
         DESTINATION share/backplane/conformance)

@@ -45,9 +45,9 @@ static void decode(bp_dtype dtype, const uint8_t* from, uint64_t n, float* out) 
   } else if (dtype == BP_DTYPE_F16) {
     for (uint64_t i = 0; i < n; ++i) out[i] = half_to_float(read_u16(from + 2 * i));
   } else {
-    for (uint64_t i = 0; i < n; ++i) {
-      const uint8_t* block = from + i / 32 * 34;
-      out[i] = half_to_float(read_u16(block)) * (float)(int8_t)block[2 + i % 32];
+    for (uint64_t i = 0; i < n; i += 32, from += 34) {
+      const float scale = half_to_float(read_u16(from));
+      for (uint32_t k = 0; k < 32; ++k) out[i + k] = scale * (float)(int8_t)from[2 + k];
     }
   }
 }
