@@ -31,12 +31,13 @@ Result<Settings> read_settings(const Params& params) {
   return settings;
 }
 
-Result<FloatType> kv_type(const char* name, bp_dtype dtype) {
-  if (dtype == BP_DTYPE_NONE || dtype == BP_DTYPE_F16) return FloatType::kF16;
-  if (dtype == BP_DTYPE_F32) return FloatType::kF32;
-  if (dtype == BP_DTYPE_BF16) return FloatType::kBF16;
+Result<KvType> kv_type(const char* name, bp_dtype dtype) {
+  if (dtype == BP_DTYPE_NONE || dtype == BP_DTYPE_F16) return KvType::kF16;
+  if (dtype == BP_DTYPE_F32) return KvType::kF32;
+  if (dtype == BP_DTYPE_BF16) return KvType::kBF16;
+  if (dtype == BP_DTYPE_Q8_0) return KvType::kQ8_0;
   return unsupported(std::string(name) + " is " + std::string(dtype_name(dtype)) +
-                     "; the cpu backend keeps f32, f16 and bf16");
+                     "; the cpu backend keeps f32, f16, bf16 and q8_0");
 }
 
 void check_weight(const bp_weight& weight, CheckReport& report) {
@@ -107,8 +108,8 @@ Result<Prepare> CpuBackend::choose_prepare(const ProgramView& program) const {
 
 Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& program,
                                                         const bp_compile_options& options) {
-  BP_ASSIGN(const FloatType k_type, kv_type("k_dtype", options.k_dtype));
-  BP_ASSIGN(const FloatType v_type, kv_type("v_dtype", options.v_dtype));
+  BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype));
+  BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype));
   CheckReport report(nullptr);
   check(program, report);
   if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");

@@ -10,6 +10,36 @@ namespace {
 constexpr uint32_t kLanes = 16;
 constexpr uint32_t kMaxBlockSize = 1024;
 
+// From one position to the next, in bytes.
+uint64_t key_step(KvType type) {
+  return type == KvType::kF32 || type == KvType::kQ8_0 ? 4 : 2;
+}
+uint64_t value_step(KvType type, uint32_t stride) {
+  return uint64_t{stride} * (type == KvType::kF32 ? 4 : type == KvType::kQ8_0 ? 1 : 2);
+}
+
+// Of one head and position.
+uint64_t scales_bytes(KvType type, uint32_t head_dim) {
+  if (type != KvType::kQ8_0) return 0;
+  return (head_dim + kKvScaleDims - 1) / kKvScaleDims * sizeof(uint16_t);
+}
+
+uint64_t key_rows(KvType type, uint32_t head_dim) {
+  return type == KvType::kQ8_0 ? (uint64_t{head_dim} + 3) / 4 : head_dim;
+}
+
+// Calls f(first dimension, n, q[32], scale) for the dimensions of each scale.
+template <class F>
+void quantize(const Kernels& kernels, const float* x, uint32_t head_dim, bool is_key, F&& f) {
+  for (uint32_t d = 0; d < head_dim; d += kKvScaleDims) {
+    const uint32_t n = std::min(kKvScaleDims, head_dim - d);
+    int8_t q[kKvScaleDims];
+    uint16_t scale;
+    kernels.quantize_kv(x + d, n, is_key, q, &scale);
+    f(d, n, q, scale);
+  }
+}
+
 template <class Element>
 void scatter(const Element* key, uint32_t n, uint32_t stride, uint8_t* to) {
   auto* out = reinterpret_cast<Element*>(to);
@@ -24,15 +54,16 @@ uint32_t choose_block_size(uint32_t proposed) {
 }
 
 KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
-                 FloatType k_type, FloatType v_type)
+                 KvType k_type, KvType v_type)
     : n_groups_(n_groups), block_size_(block_size), k_type_(k_type), v_type_(v_type) {
   for (const bp_kv_slot& shape : slots) {
     Slot slot{};
     slot.shape = shape;
     slot.value_stride = (shape.v_head_dim + kLanes - 1) / kLanes * kLanes;
-    slot.key_bytes = uint64_t{shape.k_head_dim} * block_size * float_bytes(k_type);
-    slot.head_bytes =
-        slot.key_bytes + uint64_t{block_size} * slot.value_stride * float_bytes(v_type);
+    slot.key_scales = key_rows(k_type, shape.k_head_dim) * block_size * key_step(k_type);
+    slot.values = slot.key_scales + block_size * scales_bytes(k_type, shape.k_head_dim);
+    slot.value_scales = slot.values + block_size * value_step(v_type, slot.value_stride);
+    slot.head_bytes = slot.value_scales + block_size * scales_bytes(v_type, shape.v_head_dim);
     slot.block_bytes = shape.n_kv_heads * slot.head_bytes;
     slots_.push_back(std::move(slot));
   }
@@ -84,14 +115,17 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   KvTile tile{};
   tile.key_stride = block_size_;
   tile.value_stride = slot.value_stride;
+  tile.scale_stride = block_size_;
   tile.first = from / kLanes;
   tile.end = (to + kLanes - 1) / kLanes;
   for (uint32_t g = tile.first; g < tile.end; ++g) {
     const uint32_t position = first_position + g * kLanes;
     const uint8_t* base = head(slot, blocks[position / block_size_], kv_head);
     const uint64_t offset = position % block_size_;
-    tile.keys[g] = base + offset * float_bytes(k_type_);
-    tile.values[g] = base + slot.key_bytes + offset * slot.value_stride * float_bytes(v_type_);
+    tile.keys[g] = base + offset * key_step(k_type_);
+    tile.values[g] = base + slot.values + offset * value_step(v_type_, slot.value_stride);
+    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.key_scales) + offset;
+    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.value_scales) + offset;
   }
   return tile;
 }
@@ -100,21 +134,46 @@ void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_hea
                     uint32_t offset, const float* key, const float* value) {
   const Slot& slot = slots_[slot_index];
   uint8_t* base = head(slot, block, kv_head);
-  uint8_t* keys = base + offset * float_bytes(k_type_);
+  store_key(kernels, slot, base, offset, key);
+  store_value(kernels, slot, base, offset, value);
+}
+
+void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
+                        const float* key) const {
+  uint8_t* keys = to + offset * key_step(k_type_);
   const uint32_t n = slot.shape.k_head_dim;
-  if (k_type_ == FloatType::kF32) {
-    scatter(key, n, block_size_, keys);
-  } else {
-    uint16_t narrow[64];
-    for (uint32_t d = 0; d < n; d += 64) {
-      const uint32_t part = std::min(64u, n - d);
-      kernels.from_f32[static_cast<int>(k_type_)](key + d, narrow, part);
-      scatter(narrow, part, block_size_, keys + size_t{d} * block_size_ * sizeof(uint16_t));
-    }
+  if (k_type_ == KvType::kF32) return scatter(key, n, block_size_, keys);
+  if (k_type_ == KvType::kQ8_0) {
+    auto* scales = reinterpret_cast<uint16_t*>(to + slot.key_scales) + offset;
+    quantize(kernels, key, n, true,
+             [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
+               int32_t words[kKvScaleDims / 4];
+               std::memcpy(words, q, sizeof words);
+               scatter(words, (part + 3) / 4, block_size_, keys + size_t{d} * block_size_);
+               scales[size_t{d} / kKvScaleDims * block_size_] = scale;
+             });
+    return;
   }
-  kernels.from_f32[static_cast<int>(v_type_)](
-      value, base + slot.key_bytes + size_t{offset} * slot.value_stride * float_bytes(v_type_),
-      slot.shape.v_head_dim);
+  uint16_t narrow[64];
+  for (uint32_t d = 0; d < n; d += 64) {
+    const uint32_t part = std::min(64u, n - d);
+    kernels.from_f32[static_cast<int>(k_type_)](key + d, narrow, part);
+    scatter(narrow, part, block_size_, keys + size_t{d} * block_size_ * sizeof(uint16_t));
+  }
+}
+
+void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
+                          const float* value) const {
+  uint8_t* values = to + slot.values + offset * value_step(v_type_, slot.value_stride);
+  const uint32_t n = slot.shape.v_head_dim;
+  if (v_type_ != KvType::kQ8_0)
+    return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
+  auto* scales = reinterpret_cast<uint16_t*>(to + slot.value_scales) + offset;
+  quantize(kernels, value, n, false,
+           [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
+             std::memcpy(values + d, q, part);
+             scales[size_t{d} / kKvScaleDims * block_size_] = scale;
+           });
 }
 
 }  // namespace bp::cpu

@@ -2,6 +2,10 @@
 // The KV memory of one executable. Of a slot, a block holds for each KV head the keys [k_head_dim]
 // [block_size], transposed so that scores need no sums across lanes, then the values [block_size]
 // [v_head_dim rounded up to 16]. Blocks of a slot lie one after another.
+//
+// 8-bit keys are [k_head_dim / 4][block_size][4], rounded up; their scales [k_head_dim / 32]
+// [block_size] as f16 follow them. The scales of 8-bit values, [v_head_dim / 32][block_size],
+// follow the values.
 
 #include <cstdint>
 #include <span>
@@ -22,12 +26,12 @@ inline constexpr uint32_t kDefaultBlockSize = 64;
 
 class KvCache {
  public:
-  KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
-          FloatType k_type, FloatType v_type);
+  KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size, KvType k_type,
+          KvType v_type);
 
   [[nodiscard]] uint32_t block_size() const { return block_size_; }
-  [[nodiscard]] FloatType k_type() const { return k_type_; }
-  [[nodiscard]] FloatType v_type() const { return v_type_; }
+  [[nodiscard]] KvType k_type() const { return k_type_; }
+  [[nodiscard]] KvType v_type() const { return v_type_; }
   [[nodiscard]] const bp_kv_slot& slot(uint32_t i) const { return slots_[i].shape; }
   [[nodiscard]] uint64_t block_bytes(uint32_t group) const;
 
@@ -52,8 +56,11 @@ class KvCache {
   struct Slot {
     bp_kv_slot shape;
     uint32_t value_stride;  // elements
-    uint64_t key_bytes;     // of one head in one block
-    uint64_t head_bytes;    // keys and values of one head in one block
+    // Offsets within what a block holds of one head; keys are at 0.
+    uint64_t key_scales;
+    uint64_t values;
+    uint64_t value_scales;
+    uint64_t head_bytes;  // all of it
     uint64_t block_bytes;
     AlignedBuffer blocks;
   };
@@ -63,16 +70,18 @@ class KvCache {
            head * slot.head_bytes;
   }
 
+  // Keys and values of one head; to: where the head begins in its block.
+  void store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
+                 const float* key) const;
+  void store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
+                   const float* value) const;
+
   std::vector<Slot> slots_;
   uint32_t n_groups_;
   uint32_t block_size_;
-  FloatType k_type_;
-  FloatType v_type_;
+  KvType k_type_;
+  KvType v_type_;
   std::vector<uint32_t> n_blocks_;
 };
-
-[[nodiscard]] constexpr uint32_t float_bytes(FloatType type) {
-  return type == FloatType::kF32 ? 4 : 2;
-}
 
 }  // namespace bp::cpu

@@ -15,6 +15,7 @@
 #include "core/cli/machine_probe.hpp"
 #include "core/cli/progress.hpp"
 #include "core/config/config.hpp"
+#include "core/config/kv_section.hpp"
 
 namespace bp::cli {
 
@@ -262,6 +263,7 @@ Status bench(const BenchOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
   BP_ASSIGN(config::Model config,
             config::default_model(options.model, options.backend, runtime->catalog()));
+  BP_TRY(config::set_kv_types(options.kv_types, config.backend));
   BP_TRY(config::add_overrides(options.overrides, runtime->catalog(), config.backend));
   BP_ASSIGN(const runtime::CompiledModel compiled, compile(*runtime, config, limits_of(options)));
   const auto depths = fitting_depths(

@@ -19,6 +19,7 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongCommandLine = 2;
 constexpr const char* kModelHelp = "a model file, or a folder of a Hugging Face checkpoint";
 constexpr const char* kOverrideHelp = "OP=PLUGIN: kernels of another plugin for one op";
+constexpr const char* kKvHelp = "type of the KV cache, or of keys and values, as q8_0 or q8_0,f16";
 
 using Command = std::function<Status()>;
 
@@ -95,6 +96,7 @@ void add_logits(CLI::App& app, LogitsOptions& o, Command& command) {
   sub->add_option("--tokens", o.tokens, "token ids, as 1,2,3")->required()->delimiter(',');
   sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
+  sub->add_option("--kv", o.kv_types, kKvHelp);
   sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->callback([&] { command = [&] { return logits(o); }; });
@@ -118,6 +120,7 @@ void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
       ->check(most_tokens);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
+  sub->add_option("--kv", o.kv_types, kKvHelp);
   sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_flag("--json", o.json, "as JSON");
   sub->callback([&] { command = [&] { return bench(o); }; });

@@ -60,6 +60,7 @@ struct LogitsOptions {
   std::string model;
   std::vector<int32_t> tokens;
   std::string backend;
+  std::string kv_types;                // as config::set_kv_types takes them; empty: auto
   std::vector<std::string> overrides;  // "OP=PLUGIN"
   uint32_t n_threads = 0;
 };
@@ -73,6 +74,7 @@ struct BenchOptions {
   std::vector<uint32_t> depths = {0, 4096};
   uint32_t n_threads = 0;
   std::string backend;
+  std::string kv_types;                // as config::set_kv_types takes them; empty: auto
   std::vector<std::string> overrides;  // "OP=PLUGIN"
   bool json = false;
 };

@@ -10,6 +10,7 @@
 #include "backplane/plugin.hpp"
 #include "core/cli/commands.hpp"
 #include "core/config/config.hpp"
+#include "core/config/kv_section.hpp"
 #include "core/runtime/compiled_model.hpp"
 
 namespace bp::cli {
@@ -94,6 +95,7 @@ Status logits(const LogitsOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
   BP_ASSIGN(config::Model config,
             config::default_model(options.model, options.backend, runtime->catalog()));
+  BP_TRY(config::set_kv_types(options.kv_types, config.backend));
   BP_TRY(config::add_overrides(options.overrides, runtime->catalog(), config.backend));
   runtime::CompileLimits limits;
   limits.context = static_cast<uint32_t>(options.tokens.size());

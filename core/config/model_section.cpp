@@ -1,20 +1,16 @@
 #include "core/config/model_section.hpp"
 
-#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "backplane/backend.h"
-#include "backplane/dtype.hpp"
 #include "backplane/format.h"
 #include "backplane/sampler.h"
 #include "backplane/scheduler.h"
-#include "core/base/nearest.hpp"
+#include "core/config/kv_section.hpp"
 #include "core/config/override_section.hpp"
 #include "core/config/plugin_keys.hpp"
-#include "core/config/sizes.hpp"
 #include "core/plugin/catalog.hpp"
 
 namespace bp::config {
@@ -30,52 +26,6 @@ constexpr int64_t kMaxContext = 1 << 24;
 
 Status at(const Yaml& node, const Status& status) {
   return status.ok() ? status : node.error(status.message());
-}
-
-bool is_auto(const Yaml& node) {
-  const auto text = node.as_string();
-  return text.ok() && *text == "auto";
-}
-
-// An integer key that may also be `auto` (0).
-Status read_count(const Yaml& yaml, const std::string& key, int64_t max, uint32_t& out) {
-  const auto node = yaml.find(key);
-  if (!node || is_auto(*node)) return {};
-  BP_ASSIGN(const int64_t n, node->as_int(1, max));
-  out = static_cast<uint32_t>(n);
-  return {};
-}
-
-Result<bp_dtype> read_kv_dtype(const Yaml& node) {
-  static const std::vector<std::string> kNames = {"auto", "f32", "f16", "bf16"};
-  BP_ASSIGN(const std::string name, node.as_string());
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-    return node.error(fmt::format("'{}' is none of {}{}", name, fmt::join(kNames, ", "),
-                                  base::nearest_hint(name, kNames)));
-  }
-  return name == "auto" ? BP_DTYPE_NONE : *dtype_from_name(name);
-}
-
-Status read_kv(const Yaml& yaml, Backend& backend) {
-  BP_TRY(yaml.expect_keys({"dtype", "k", "v", "memory", "block"}));
-  if (const auto dtype = yaml.find("dtype")) {
-    BP_ASSIGN(backend.k_dtype, read_kv_dtype(*dtype));
-    backend.v_dtype = backend.k_dtype;
-  }
-  if (const auto k = yaml.find("k")) {
-    BP_ASSIGN(backend.k_dtype, read_kv_dtype(*k));
-  }
-  if (const auto v = yaml.find("v")) {
-    BP_ASSIGN(backend.v_dtype, read_kv_dtype(*v));
-  }
-  if (const auto memory = yaml.find("memory"); memory && !is_auto(*memory)) {
-    BP_ASSIGN(const std::string text, memory->as_string());
-    backend.kv_bytes = parse_size(text);
-    if (!backend.kv_bytes) {
-      return memory->error(fmt::format("'{}' is no size, as 2GiB is, nor auto", text));
-    }
-  }
-  return read_count(yaml, "block", 4096, backend.block_size);
 }
 
 // The plugin named by `section`, or the default one, and its own keys.

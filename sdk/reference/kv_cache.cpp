@@ -1,6 +1,9 @@
 #include "backplane/reference/kv_cache.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "backplane/half.hpp"
@@ -9,7 +12,28 @@ namespace bp::reference {
 
 namespace {
 
+constexpr uint64_t kScaleDims = 32;  // of q8_0, which share a scale
+
+// n <= 32 values. A NaN makes all of them NaN.
+void round_q8_0(const float* in, uint64_t n, float* out) {
+  float largest = 0;
+  for (uint64_t i = 0; i < n; ++i) {
+    if (!(std::fabs(in[i]) <= largest)) largest = std::fabs(in[i]);
+    if (std::isnan(largest)) break;
+  }
+  const float scale = f16_to_f32(f32_to_f16(largest / 127.0f));
+  const float inverse = largest < std::numeric_limits<float>::min() ? 0.0f : 127.0f / largest;
+  for (uint64_t i = 0; i < n; ++i) out[i] = std::nearbyint(in[i] * inverse) * scale;
+}
+
+// One head.
 void store_rounded(bp_dtype dtype, const float* in, uint64_t n, float* out) {
+  if (dtype == BP_DTYPE_Q8_0) {
+    for (uint64_t i = 0; i < n; i += kScaleDims) {
+      round_q8_0(in + i, std::min(kScaleDims, n - i), out + i);
+    }
+    return;
+  }
   for (uint64_t i = 0; i < n; ++i) {
     if (dtype == BP_DTYPE_F16) {
       out[i] = f16_to_f32(f32_to_f16(in[i]));
@@ -18,6 +42,13 @@ void store_rounded(bp_dtype dtype, const float* in, uint64_t n, float* out) {
     } else {
       out[i] = in[i];
     }
+  }
+}
+
+void store_heads(bp_dtype dtype, uint64_t n_heads, const float* in, uint64_t width, float* out) {
+  const uint64_t head_dim = width / n_heads;
+  for (uint64_t h = 0; h < n_heads; ++h) {
+    store_rounded(dtype, in + h * head_dim, head_dim, out + h * head_dim);
   }
 }
 
@@ -42,7 +73,7 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
                  bp_dtype k_dtype, bp_dtype v_dtype)
     : n_groups_(n_groups), block_size_(block_size), k_dtype_(k_dtype), v_dtype_(v_dtype) {
   for (const bp_kv_slot& slot : slots) {
-    layers_.push_back({slot.group, uint64_t{slot.n_kv_heads} * slot.k_head_dim,
+    layers_.push_back({slot.group, slot.n_kv_heads, uint64_t{slot.n_kv_heads} * slot.k_head_dim,
                        uint64_t{slot.n_kv_heads} * slot.v_head_dim, nullptr, nullptr});
   }
 }
@@ -88,8 +119,8 @@ void KvCache::store(uint32_t slot, uint64_t block, uint64_t offset, const float*
                     const float* v) {
   const Layer& layer = layers_[slot];
   const uint64_t token = block * block_size_ + offset;
-  store_rounded(k_dtype_, k, layer.k_width, layer.k.get() + token * layer.k_width);
-  store_rounded(v_dtype_, v, layer.v_width, layer.v.get() + token * layer.v_width);
+  store_heads(k_dtype_, layer.n_heads, k, layer.k_width, layer.k.get() + token * layer.k_width);
+  store_heads(v_dtype_, layer.n_heads, v, layer.v_width, layer.v.get() + token * layer.v_width);
 }
 
 const float* KvCache::k(uint32_t slot, uint64_t block, uint64_t offset) const {

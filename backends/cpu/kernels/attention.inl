@@ -1,5 +1,6 @@
 // Attention of a few query rows to one tile of 64 positions of the cache.
 
+#include "backends/cpu/kernels/attention_q8.inl"
 #include "backends/cpu/kernels/float_types.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/math.inl"
@@ -149,13 +150,17 @@ float softmax_tile(float* scores, uint32_t first, uint32_t end, float scale, flo
 }  // namespace
 
 void set_attention_kernels(Kernels& kernels) {
-  kernels.score_tile[static_cast<int>(FloatType::kF32)] = score_tile<F32>;
-  kernels.score_tile[static_cast<int>(FloatType::kF16)] = score_tile<F16>;
-  kernels.score_tile[static_cast<int>(FloatType::kBF16)] = score_tile<BF16>;
-  kernels.accumulate_tile[static_cast<int>(FloatType::kF32)] = accumulate_tile<F32>;
-  kernels.accumulate_tile[static_cast<int>(FloatType::kF16)] = accumulate_tile<F16>;
-  kernels.accumulate_tile[static_cast<int>(FloatType::kBF16)] = accumulate_tile<BF16>;
+  kernels.score_tile[static_cast<int>(KvType::kF32)] = score_tile<F32>;
+  kernels.score_tile[static_cast<int>(KvType::kF16)] = score_tile<F16>;
+  kernels.score_tile[static_cast<int>(KvType::kBF16)] = score_tile<BF16>;
+  kernels.score_tile[static_cast<int>(KvType::kQ8_0)] = score_tile_q8;
+  kernels.accumulate_tile[static_cast<int>(KvType::kF32)] = accumulate_tile<F32>;
+  kernels.accumulate_tile[static_cast<int>(KvType::kF16)] = accumulate_tile<F16>;
+  kernels.accumulate_tile[static_cast<int>(KvType::kBF16)] = accumulate_tile<BF16>;
+  kernels.accumulate_tile[static_cast<int>(KvType::kQ8_0)] = accumulate_tile_q8;
   kernels.softmax_tile = softmax_tile;
+  kernels.quantize_kv = quantize_kv;
+  kernels.quantize_query = quantize_query;
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

@@ -55,6 +55,24 @@ inline constexpr uint32_t kStripLayouts = 9;
 enum class FloatType : uint8_t { kF32, kF16, kBF16 };
 inline constexpr uint32_t kFloatTypes = 3;
 
+// Types of the cache. The first are the FloatTypes; q8_0 has one f16 scale per kKvScaleDims
+// dimensions of a head, the last of them perhaps fewer.
+enum class KvType : uint8_t { kF32, kF16, kBF16, kQ8_0 };
+inline constexpr uint32_t kKvTypes = 4;
+inline constexpr uint32_t kKvScaleDims = 32;
+
+// Whole scales' dimensions of 8-bit keys and their queries are Hadamard-transformed: trained
+// models' keys stand out in few dimensions, at the cost of the others' bits. On SmolLM2 the error
+// of the logits is a third.
+//
+// A query against 8-bit keys: for each kKvScaleDims dimensions a record of
+//   int32 high[8], low[8]   four consecutive dimensions each, as int8
+//   int32 offset            128 * sum of (254 * high + low)
+//   float scale             x = scale * (254 * high + low)
+// which takes less room than the dimensions as floats. Eight bits alone would round queries as much
+// as the cache rounds keys.
+inline constexpr uint32_t kQueryRecordWords = 18;
+
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
 inline constexpr uint32_t kPanelWidths[] = {kTileRows, 12, 8, 6, 4, 3, 2, 1};
 inline constexpr uint32_t kMaxPanelRows = 12;  // of strip_dot; tile_dot takes kTileRows
@@ -83,17 +101,23 @@ using FloatDot = void (*)(const void* w, size_t w_stride_bytes, uint32_t n_w_row
                           size_t y_stride);
 
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
-// its keys [head_dim][key_stride] and of its values [16][value_stride]. Groups that hold no
-// position in [first, end) are never read.
+// its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
+// dimensions lie together, [head_dim / 4][key_stride][4], so that one instruction serves 16
+// positions. Scales lie [head_dim / 32][scale_stride]. Groups that hold no position in [first, end)
+// are never read.
 struct KvTile {
   const void* keys[kTileGroups];
   const void* values[kTileGroups];
-  uint32_t key_stride;    // elements from one dimension to the next: the block size
+  const uint16_t* key_scales[kTileGroups];    // f16, of 8-bit keys
+  const uint16_t* value_scales[kTileGroups];  // f16, of 8-bit values
+  uint32_t key_stride;    // elements (8-bit: fours) from one dimension to the next: the block size
   uint32_t value_stride;  // elements from one position to the next: value_dim rounded up to 16
+  uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
 };
 
-// scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows rows.
+// scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows rows, of floats
+// or of the records above.
 using ScoreTile = void (*)(const KvTile& tile, const float* queries, size_t query_stride,
                            uint32_t n_rows, uint32_t head_dim, float* scores);
 
@@ -129,8 +153,13 @@ struct Kernels {
 
   void (*from_f32[kFloatTypes])(const float* x, void* y, size_t n);  // rounds to nearest even
 
-  ScoreTile score_tile[kFloatTypes];            // by the type of the keys
-  AccumulateTile accumulate_tile[kFloatTypes];  // by the type of the values
+  ScoreTile score_tile[kKvTypes];            // by the type of the keys
+  AccumulateTile accumulate_tile[kKvTypes];  // by the type of the values
+  // x [n], n <= kKvScaleDims, of a key or a value to 8 bits: scale is f16; q from n on is 0.
+  void (*quantize_kv)(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDims],
+                      uint16_t* scale);
+  // Turns x [head_dim] into the records of a query, where it stands.
+  void (*quantize_query)(float* x, uint32_t head_dim);
   // Scores of one row become probabilities against the running maximum: positions outside
   // [first, end) get 0; returns the factor for what was accumulated before.
   float (*softmax_tile)(float* scores, uint32_t first, uint32_t end, float scale, float softcap,

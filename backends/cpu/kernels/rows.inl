@@ -1,5 +1,6 @@
 // Kernels over single rows: quantisation, normalisation, element-wise functions.
 
+#include "backends/cpu/kernels/block_scale.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/math.inl"
 
@@ -35,22 +36,6 @@ float sum_of_squared_differences(const float* x, float mean, size_t n) {
     total = fma(d, d, total);
   }
   return reduce_add(total);
-}
-
-// Below this magnitude a block of activations counts as zeros: 127 over it would overflow.
-constexpr float kTiny = 0x1p-100f;
-
-struct BlockScale {
-  float scale;    // x = scale * q
-  float inverse;  // q = x * inverse
-};
-
-inline BlockScale block_scale(F32x16 low, F32x16 high) {
-  const int32_t bits = reduce_max(max(magnitude_bits(low), magnitude_bits(high)));
-  float largest;
-  __builtin_memcpy(&largest, &bits, sizeof largest);
-  if (largest < kTiny) return {0, 0};
-  return {largest / 127.0f, 127.0f / largest};
 }
 
 // Row t's share of a record; returns the block's largest magnitude. What rounding leaves replaces

@@ -18,6 +18,12 @@ constexpr size_t round_up_16(size_t n) {
   return (n + 15) / 16 * 16;
 }
 
+// Room for a query as floats or as records of 8 bits.
+constexpr size_t query_words(uint32_t head_dim) {
+  static_assert(kQueryRecordWords <= kKvScaleDims);
+  return (size_t{head_dim} + kKvScaleDims - 1) / kKvScaleDims * kKvScaleDims;
+}
+
 uint32_t longest_query(const bp_batch& batch) {
   uint32_t longest = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
@@ -52,7 +58,7 @@ uint32_t AttentionStage::chunk_tokens() const {
 class AttentionStage::Item {
  public:
   static size_t scratch_floats(uint32_t n_rows, const bp_kv_slot& slot) {
-    return n_rows * (round_up_16(slot.k_head_dim) + round_up_16(slot.v_head_dim) + 2) +
+    return n_rows * (query_words(slot.k_head_dim) + round_up_16(slot.v_head_dim) + 2) +
            size_t{kMaxQueryRows} * kTilePositions + 16;
   }
 
@@ -65,7 +71,7 @@ class AttentionStage::Item {
         head_(head),
         group_(stage.group()),
         n_rows_((tokens.end - tokens.begin) * group_),
-        query_stride_(round_up_16(slot_.k_head_dim)),
+        query_stride_(query_words(slot_.k_head_dim)),
         out_stride_(round_up_16(slot_.v_head_dim)),
         context_(step.batch->context_len[sequence]) {
     const bp_block_table& table = step.batch->block_tables[slot_.group];
@@ -109,7 +115,11 @@ class AttentionStage::Item {
 
   void start() {
     for (uint32_t r = 0; r < n_rows_; ++r) {
-      spec_.queries.load(step_, token(r), query_head(r), queries_ + r * query_stride_);
+      float* query = queries_ + r * query_stride_;
+      spec_.queries.load(step_, token(r), query_head(r), query);
+      if (step_.kv->k_type() == KvType::kQ8_0) {
+        step_.kernels->quantize_query(query, slot_.k_head_dim);
+      }
       const float* sink = spec_.sinks == nullptr ? nullptr : spec_.sinks + query_head(r);
       maximum_[r] = sink == nullptr ? -std::numeric_limits<float>::infinity() : *sink;
       sum_[r] = sink == nullptr ? 0 : 1;

@@ -100,7 +100,7 @@ models:
     format: gguf
     context: 2048
     backend: {plugin: cpu, threads: 3, isa: avx2, tune: {tile: 16},
-              kv: {k: f16, v: bf16, memory: 1GiB, block: 32}}
+              kv: {k: q8_0, v: bf16, memory: 1GiB, block: 32}}
     scheduler: {plugin: fcfs, max_step_tokens: 64, max_sequences: 2, watermark: 0.5}
     sampler: {chain: [top_k, temperature], defaults: {temperature: 0.8}}
     prefix_cache: false
@@ -116,7 +116,7 @@ models:
   const Model& model = config->models[0];
   EXPECT_EQ(model.context, 2048u);
   EXPECT_EQ(model.backend.n_threads, 3u);
-  EXPECT_EQ(model.backend.k_dtype, BP_DTYPE_F16);
+  EXPECT_EQ(model.backend.k_dtype, BP_DTYPE_Q8_0);
   EXPECT_EQ(model.backend.v_dtype, BP_DTYPE_BF16);
   EXPECT_EQ(model.backend.kv_bytes, 1u << 30);
   EXPECT_EQ(model.backend.block_size, 32u);

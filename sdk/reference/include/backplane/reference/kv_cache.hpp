@@ -1,5 +1,6 @@
 #pragma once
-// Paged K and V of every KV slot, kept as float32 and rounded to the chosen types when stored.
+// Paged K and V of every KV slot, kept as float32 and rounded to the chosen types when stored; to
+// q8_0 by 32 dimensions of a head, of which the last ones may be fewer.
 
 #include <cstdint>
 #include <cstdlib>
@@ -41,6 +42,7 @@ class KvCache {
   };
   struct Layer {
     uint32_t group;
+    uint32_t n_heads;
     uint64_t k_width, v_width;            // of one token, all heads
     std::unique_ptr<float[], Free> k, v;  // [n_blocks, block_size, width]
   };
