@@ -72,6 +72,7 @@ class LiveSequences {
     kv::BlockTable table;
     std::vector<int32_t> contents;  // of each of its blocks
   };
+
   Live& live(size_t i) { return pool_[slots_[i]]; }
   [[nodiscard]] const Live& live(size_t i) const { return pool_[slots_[i]]; }
   [[nodiscard]] std::string_view salt(const Live& s) const;
