@@ -24,8 +24,12 @@ BP_CPU_DECLARE(scalar)
 #if defined(__x86_64__)
 BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
+namespace avx512_bf16 {
+void set_bf16_kernels(Kernels& kernels);
+}
 namespace amx {
 void set_tile_kernels(Kernels& kernels);
+void set_bf16_kernels(Kernels& kernels);
 }
 #endif
 #undef BP_CPU_DECLARE
@@ -43,7 +47,7 @@ namespace {
     return kernels;                      \
   }()
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "amx"};
+constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "amx"};
 
 #if defined(__x86_64__)
 // clang 14 does not know "f16c".
@@ -60,6 +64,11 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vnni");
 }
+bool has_avx512_bf16() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kBf16 = 1u << 5;
+  return has_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kBf16) != 0;
+}
 // Linux gives the tiles' state to a process that asks for it, and to its threads from then on.
 bool may_use_tiles() {
 #if defined(__linux__)
@@ -71,10 +80,10 @@ bool may_use_tiles() {
 #endif
 }
 bool has_amx() {
-  constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25;
+  constexpr unsigned kNeeded = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tiles, int8
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 &&
-         (edx & kTiles) != 0 && (edx & kInt8) != 0 && may_use_tiles();
+         (edx & kNeeded) == kNeeded && may_use_tiles();
 }
 #endif
 
@@ -89,6 +98,7 @@ std::vector<Isa> available_isas() {
 #if defined(__x86_64__)
   if (has_avx2()) isas.push_back(Isa::kAvx2);
   if (has_avx512()) isas.push_back(Isa::kAvx512);
+  if (has_avx512_bf16()) isas.push_back(Isa::kAvx512Bf16);
   if (has_amx()) isas.push_back(Isa::kAmx);
 #endif
   return isas;
@@ -103,7 +113,7 @@ Result<Isa> choose_isa(std::string_view name) {
   std::string has;
   for (Isa isa : isas) has += (has.empty() ? "" : ", ") + std::string(isa_name(isa));
   if (!known) {
-    return invalid_argument("isa: '" + std::string(name) + "' is not auto, scalar, avx2, avx512 or amx");
+    return invalid_argument("isa: '" + std::string(name) + "' is not auto, scalar, avx2, avx512, avx512_bf16 or amx");
   }
   return unsupported("isa: this processor does not run the " + std::string(name) +
                      " kernels; it runs " + has);
@@ -116,9 +126,19 @@ const Kernels& kernels_of(Isa isa) {
       Kernels kernels = kernels_of(Isa::kAvx512);
       kernels.name = "amx";
       amx::set_tile_kernels(kernels);
+      amx::set_bf16_kernels(kernels);
       return kernels;
     }();
     return kAmx;
+  }
+  if (isa == Isa::kAvx512Bf16) {
+    static const Kernels kAvx512Bf16 = [] {
+      Kernels kernels = kernels_of(Isa::kAvx512);
+      kernels.name = "avx512_bf16";
+      avx512_bf16::set_bf16_kernels(kernels);
+      return kernels;
+    }();
+    return kAvx512Bf16;
   }
   if (isa == Isa::kAvx512) {
     static const Kernels kAvx512 = BP_CPU_TABLE(avx512);

@@ -1,6 +1,7 @@
-// bench_kernels [THREADS [ISA]]: what each dot kernel reads with one row of activations, from memory
-// that no cache holds, and what it computes with 4, 16 and 192 rows, each beside a probe of plain
-// reading taken right before. Give ratios: the absolute figures move with the machine's neighbours.
+// bench_kernels [THREADS [ISA]]: what each dot kernel reads with one row of activations, from
+// memory that no cache holds, and what it computes with 4, 16 and 192 rows, each beside a probe of
+// plain reading taken right before. Give ratios: the absolute figures move with the machine's
+// neighbours.
 
 #include <algorithm>
 #include <chrono>
@@ -103,7 +104,14 @@ class Bench {
                               max_seconds(panel.n, kColumns));
       }
     });
-    const Activations activations{n_rows, x.data(), kColumns, panels.data()};
+    std::vector<uint16_t> bf16(x.size());
+    for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
+      const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
+      kernels_.bf16_pack(x.data() + size_t{t} * kColumns, kColumns,
+                         bf16.data() + size_t{first} * kColumns,
+                         std::min(kBf16PanelRows, n_rows - first), t - first);
+    }
+    const Activations activations{n_rows, x.data(), kColumns, panels.data(), bf16.data()};
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * kStripRows);
     const size_t scratch_bytes = (weight.scratch_bytes() + 63) / 64 * 64;
     auto scratch = AlignedBuffer::allocate(team_.n_threads() * scratch_bytes + 64, "scratch");

@@ -13,7 +13,6 @@ void preempt(Sequence& s, const ScheduleContext& c) {
   c.kv.release(s.table);
   s.n_computed = 0;
   s.state = Sequence::State::kWaiting;
-  s.prefix_version = UINT64_MAX;
   c.stats.preemptions.add();
 }
 
@@ -34,6 +33,7 @@ void start(Sequence& s, uint64_t now_us, const ScheduleContext& c) {
   if (!s.prompt_logprobs_missing()) {
     s.n_computed = c.kv.take_prefix(s.table, s.tokens, s.request->salt);
   }
+  s.match = {};
   s.state = Sequence::State::kRunning;
   note_first_run(s, now_us, c);
 }

@@ -56,9 +56,8 @@ struct Sequence {
   uint64_t first_token_us = 0;
   uint64_t last_token_us = 0;
 
-  // Answer of the prefix cache while its version is the same.
-  uint64_t prefix_version = UINT64_MAX;
-  uint32_t n_cached = 0;
+  kv::PrefixMatch match;  // while it waits
+  uint32_t n_cached = 0;  // of those tokens, when the scheduler was last shown them
 
   void set_id() { id = request->id << 16 | choice; }
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }

@@ -8,16 +8,14 @@ namespace bp::engine {
 
 namespace {
 
-void refresh_prefix(Sequence& s, const kv::BlockManager& kv) {
-  if (s.prefix_version == kv.prefix_version()) return;
-  s.prefix_version = kv.prefix_version();
+void refresh_prefix(Sequence& s, kv::BlockManager& kv) {
   // Rows of cached tokens are not computed, so there are no logprobs of them.
-  s.n_cached = s.prompt_logprobs_missing() ? 0 : kv.find_prefix(s.tokens, s.request->salt);
+  s.n_cached = s.prompt_logprobs_missing() ? 0 : kv.find_prefix(s.match, s.tokens, s.request->salt);
 }
 
 }  // namespace
 
-bp_snapshot ScheduleColumns::take(SequenceList& sequences, const kv::BlockManager& kv,
+bp_snapshot ScheduleColumns::take(SequenceList& sequences, kv::BlockManager& kv,
                                   const StepLimits& limits) {
   const size_t n = sequences.size();
   for (auto* column : {&id, &arrival_us, &deadline_us, &last_run_step}) column->assign(n, 0);

@@ -27,9 +27,8 @@ struct ScheduleColumns {
   std::vector<int32_t> priority;
   std::vector<uint32_t> run, draft, preempt;
 
-  // Points into the columns. Looks waiting sequences up in the prefix cache where that may have
-  // changed since the last time.
-  bp_snapshot take(SequenceList& sequences, const kv::BlockManager& kv, const StepLimits& limits);
+  // Points into the columns. Looks waiting sequences up in the prefix cache.
+  bp_snapshot take(SequenceList& sequences, kv::BlockManager& kv, const StepLimits& limits);
   // Of the columns as they are; they have equal lengths.
   [[nodiscard]] bp_snapshot view(const kv::BlockManager& kv, const StepLimits& limits) const;
   bp_decision empty_decision(uint32_t n_seqs);

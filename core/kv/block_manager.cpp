@@ -17,33 +17,43 @@ uint32_t BlockManager::n_held(const BlockTable& table, uint32_t n_computed) cons
   return needs_copy ? held - 1 : held;
 }
 
+std::span<const int32_t> BlockManager::matchable(std::span<const int32_t> tokens) const {
+  if (!options_.prefix_cache || tokens.empty()) return {};
+  return tokens.first((tokens.size() - 1) / options_.block_size * options_.block_size);
+}
+
 template <class Visit>
 uint32_t BlockManager::walk_prefix(std::span<const int32_t> tokens, std::string_view salt,
                                    Visit&& visit) const {
-  if (!options_.prefix_cache || tokens.empty()) return 0;
   const size_t size = options_.block_size;
-  const size_t n_full = (tokens.size() - 1) / size;
+  tokens = matchable(tokens);
   PrefixNode parent = kEmptyPrefix;
-  size_t i = 0;
-  for (; i < n_full; ++i) {
-    const auto match = cache_.find({parent, salt, tokens.subspan(i * size, size)});
-    if (!match) break;
-    parent = match->node;
-    visit(*match);
+  size_t begin = 0;
+  for (; begin < tokens.size(); begin += size) {
+    const auto node = cache_.find({parent, salt, tokens.subspan(begin, size)});
+    if (!node) break;
+    parent = *node;
+    visit(parent);
   }
-  return static_cast<uint32_t>(i * size);
+  return static_cast<uint32_t>(begin);
 }
 
 uint32_t BlockManager::find_prefix(std::span<const int32_t> tokens, std::string_view salt) const {
-  return walk_prefix(tokens, salt, [](const PrefixCache::Match&) {});
+  return walk_prefix(tokens, salt, [](const PrefixNode&) {});
+}
+
+uint32_t BlockManager::find_prefix(PrefixMatch& match, std::span<const int32_t> tokens,
+                                   std::string_view salt) {
+  cache_.update(match, matchable(tokens), options_.block_size, salt);
+  return static_cast<uint32_t>(match.n_blocks()) * options_.block_size;
 }
 
 uint32_t BlockManager::take_prefix(BlockTable& table, std::span<const int32_t> tokens,
                                    std::string_view salt) {
   assert(table.blocks.empty());
-  const uint32_t n_cached = walk_prefix(tokens, salt, [&](const PrefixCache::Match& match) {
-    table.blocks.push_back(match.block);
-    table.prefix = match.node;
+  const uint32_t n_cached = walk_prefix(tokens, salt, [&](const PrefixNode& node) {
+    table.blocks.push_back(node.block);
+    table.prefix = node;
   });
   table.n_registered = static_cast<uint32_t>(table.blocks.size());
   for (const BlockId block : table.blocks) use(block);

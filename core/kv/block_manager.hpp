@@ -48,9 +48,13 @@ class BlockManager {
 
   // Leading tokens in the prefix cache; never all of them, since the last one must be computed.
   [[nodiscard]] uint32_t find_prefix(std::span<const int32_t> tokens, std::string_view salt) const;
-  // The same, and an empty table becomes a user of their blocks.
-  uint32_t take_prefix(BlockTable& table, std::span<const int32_t> tokens, std::string_view salt);
+  // The same answer from what `match` remembers: cheap when little changed since it was asked for
+  // the same tokens.
+  uint32_t find_prefix(PrefixMatch& match, std::span<const int32_t> tokens, std::string_view salt);
+  // While it stays the same, so does what matches answer that were asked since it changed.
   [[nodiscard]] uint64_t prefix_version() const { return cache_.version(); }
+  // Finds a prefix, and an empty table becomes a user of its blocks.
+  uint32_t take_prefix(BlockTable& table, std::span<const int32_t> tokens, std::string_view salt);
 
   // Makes positions [n_computed, n_tokens) writable: adds blocks, and replaces the shared block
   // that n_computed lies in by a copy, whose block_ops are appended. Changes nothing and answers
@@ -76,6 +80,8 @@ class BlockManager {
   void use(BlockId block);
   void drop(BlockId block);
 
+  // The tokens that may be found: of full blocks, without the last token.
+  [[nodiscard]] std::span<const int32_t> matchable(std::span<const int32_t> tokens) const;
   template <class Visit>
   uint32_t walk_prefix(std::span<const int32_t> tokens, std::string_view salt, Visit&& visit) const;
 

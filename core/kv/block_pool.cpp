@@ -39,9 +39,10 @@ uint32_t BlockPool::free_run_at(uint32_t begin, uint32_t limit) const {
   return begin < end ? find_bit(free_bits_, begin, end, false) - begin : 0;
 }
 
-BlockPool::Run BlockPool::find_run(uint32_t n) const {
+BlockPool::Run BlockPool::find_run(uint32_t n) {
   Run longest;
-  uint32_t begin = find_bit(free_bits_, 0, n_blocks_, true);
+  none_free_below_ = find_bit(free_bits_, none_free_below_, n_blocks_, true);
+  uint32_t begin = none_free_below_;
   while (begin < n_blocks_) {
     const uint32_t end = find_bit(free_bits_, begin, n_blocks_, false);
     if (end - begin > longest.length) longest = {begin, end - begin};
@@ -58,6 +59,7 @@ void BlockPool::take(uint32_t begin, uint32_t length, std::vector<BlockId>& out)
     out.push_back(static_cast<BlockId>(i));
   }
   n_free_ -= length;
+  if (n_free_ == 0) none_free_below_ = n_blocks_;
 }
 
 void BlockPool::allocate(uint32_t n, BlockId after, std::vector<BlockId>& out) {
@@ -87,6 +89,7 @@ bool BlockPool::remove_user(BlockId block) {
 void BlockPool::free(BlockId block) {
   assert(block != kNullBlock && !is_free(block) && users_[index(block)] == 0);
   free_bits_[index(block) / 64] |= uint64_t{1} << (index(block) % 64);
+  none_free_below_ = std::min(none_free_below_, static_cast<uint32_t>(index(block)));
   ++n_free_;
 }
 

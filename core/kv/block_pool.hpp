@@ -41,11 +41,12 @@ class BlockPool {
 
   static size_t index(BlockId block) { return static_cast<size_t>(block); }
   [[nodiscard]] uint32_t free_run_at(uint32_t begin, uint32_t limit) const;
-  [[nodiscard]] Run find_run(uint32_t n) const;
+  [[nodiscard]] Run find_run(uint32_t n);
   void take(uint32_t begin, uint32_t length, std::vector<BlockId>& out);
 
   uint32_t n_blocks_;
   uint32_t n_free_;
+  uint32_t none_free_below_ = 0;     // so that searches need not begin at block 1
   std::vector<uint64_t> free_bits_;  // bit i % 64 of word i / 64
   std::vector<uint32_t> users_;      // [n_blocks]
 };

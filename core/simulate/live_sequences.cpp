@@ -17,10 +17,7 @@ int32_t own_content(uint32_t request) {
 }  // namespace
 
 LiveSequences::LiveSequences(const Trace& trace, const Limits& limits)
-    : trace_(trace),
-      limits_(limits),
-      kv_({limits.n_blocks + 1, 1, 1, limits.prefix_cache}),
-      matches_(trace.prefixes.size()) {}
+    : trace_(trace), limits_(limits), kv_({limits.n_blocks + 1, 1, 1, limits.prefix_cache}) {}
 
 template <class Visit>
 void LiveSequences::for_each_column(Visit&& visit) {
@@ -59,7 +56,6 @@ void LiveSequences::fill(Live& s, uint32_t request) const {
   s.n_end = r.n_prompt + r.n_output;
   s.n_shared_blocks = s.n_first_computed = 0;
   s.started = s.preempted = false;
-  s.prefix_version = UINT64_MAX;
   s.last_token_us = 0;
   s.contents.assign((s.n_end + limits_.block_size - 1) / limits_.block_size, own_content(request));
   if (r.prefix == kNoPrefix) return;
@@ -89,7 +85,12 @@ void LiveSequences::add(uint32_t request) {
   columns_.n_tokens[i] = r.n_prompt;
   columns_.last_run_step[i] = UINT64_MAX;
   slots_[i] = slot;
-  n_matchable_ += pool_[slot].n_shared_blocks > 0 ? 1 : 0;
+  if (pool_[slot].n_shared_blocks > 0) note_matchable();
+}
+
+void LiveSequences::note_matchable() {
+  ++n_matchable_;
+  refreshed_version_ = 0;
 }
 
 std::string_view LiveSequences::salt(const Live& s) const {
@@ -99,38 +100,24 @@ std::string_view LiveSequences::salt(const Live& s) const {
 std::span<const int32_t> LiveSequences::searched(const Live& s, size_t i) const {
   // Never all of a sequence's tokens, since the last one must be computed.
   const uint32_t n_full = (columns_.n_tokens[i] - 1) / limits_.block_size;
-  return std::span(s.contents).first(size_t{n_full} + 1);
+  const uint32_t n = s.preempted ? n_full : std::min(n_full, s.n_shared_blocks);
+  return std::span(s.contents).first(size_t{n} + 1);
 }
 
-uint32_t LiveSequences::find_prefix(const Live& s, size_t i) {
-  const auto contents = searched(s, i);
-  if (s.preempted) return kv_.find_prefix(contents, salt(s));
-  const TraceRequest& r = trace_.requests[s.request];
-  PrefixMatch& match = matches_[r.prefix];
-  if (match.version != kv_.prefix_version() || match.tenant != r.tenant) {
-    const Prefix& prefix = trace_.prefixes[r.prefix];
-    const auto n_blocks = static_cast<uint32_t>(prefix.n_tokens() / limits_.block_size);
-    scratch_.resize(n_blocks + 1);
-    for (uint32_t b = 0; b < n_blocks; ++b) scratch_[b] = shared_content(prefix, b);
-    match = {kv_.prefix_version(), r.tenant, kv_.find_prefix(scratch_, salt(s))};
+void LiveSequences::refresh_prefixes() {
+  if (refreshed_version_ == kv_.prefix_version()) return;
+  refreshed_version_ = kv_.prefix_version();
+  for (size_t i = 0; i < size(); ++i) {
+    Live& s = live(i);
+    if (running(i) || (s.n_shared_blocks == 0 && !s.preempted)) continue;
+    const uint32_t n_blocks = kv_.find_prefix(s.match, searched(s, i), salt(s));
+    columns_.n_cached[i] = n_blocks * limits_.block_size;
   }
-  const auto limit = static_cast<uint32_t>(contents.size() - 1);
-  return std::min({match.n_blocks, s.n_shared_blocks, limit});
-}
-
-void LiveSequences::refresh_prefix(size_t i) {
-  Live& s = live(i);
-  if (s.n_shared_blocks == 0 && !s.preempted) return;
-  if (s.prefix_version == kv_.prefix_version()) return;
-  s.prefix_version = kv_.prefix_version();
-  columns_.n_cached[i] = find_prefix(s, i) * limits_.block_size;
 }
 
 bp_snapshot LiveSequences::snapshot(const engine::StepLimits& limits) {
   if (limits_.prefix_cache && n_matchable_ > 0 && n_running_ < limits.max_sequences) {
-    for (size_t i = 0; i < size(); ++i) {
-      if (!running(i)) refresh_prefix(i);
-    }
+    refresh_prefixes();
   }
   bp_snapshot snapshot = columns_.view(kv_, limits);
   snapshot.block_size = limits_.block_size;
@@ -146,15 +133,14 @@ void LiveSequences::release(size_t i) {
 void LiveSequences::preempt(size_t i) {
   release(i);
   columns_.state[i] = BP_SEQ_WAITING;
-  Live& s = live(i);
-  s.prefix_version = UINT64_MAX;
-  s.preempted = true;
-  ++n_matchable_;
+  live(i).preempted = true;
+  note_matchable();
 }
 
 uint32_t LiveSequences::start(size_t i) {
   Live& s = live(i);
   const uint32_t n_blocks = kv_.take_prefix(s.table, searched(s, i), salt(s));
+  s.match.clear();
   const uint32_t n_cached = n_blocks * limits_.block_size;
   columns_.state[i] = BP_SEQ_RUNNING;
   columns_.n_cached[i] = 0;

@@ -67,16 +67,10 @@ class LiveSequences {
     uint32_t n_first_computed = 0;  // tokens computed at least once, or cached
     bool started = false;
     bool preempted = false;  // blocks of its own may be in the prefix cache
-    uint64_t prefix_version = UINT64_MAX;
     uint64_t last_token_us = 0;
+    kv::PrefixMatch match;  // while it waits
     kv::BlockTable table;
     std::vector<int32_t> contents;  // of each of its blocks
-  };
-  // How much of a prefix is in the cache, for any request that begins with it.
-  struct PrefixMatch {
-    uint64_t version = UINT64_MAX;
-    uint32_t tenant = 0;
-    uint32_t n_blocks = 0;
   };
 
   Live& live(size_t i) { return pool_[slots_[i]]; }
@@ -86,8 +80,9 @@ class LiveSequences {
   [[nodiscard]] std::span<const int32_t> searched(const Live& s, size_t i) const;
   [[nodiscard]] int32_t shared_content(const Prefix& prefix, uint32_t block) const;
   void fill(Live& s, uint32_t request) const;
-  void refresh_prefix(size_t i);
-  uint32_t find_prefix(const Live& s, size_t i);
+  // There is one more sequence that waits and may have a prefix in the cache.
+  void note_matchable();
+  void refresh_prefixes();
   void release(size_t i);
   // Calls visit(column) for each column, slots_ too.
   template <class Visit>
@@ -100,12 +95,11 @@ class LiveSequences {
   std::vector<uint32_t> slots_;  // by column index, of pool_
   std::vector<Live> pool_;
   std::vector<uint32_t> free_slots_;
-  std::vector<PrefixMatch> matches_;    // by Trace::prefixes
   std::vector<bp_block_op> block_ops_;  // none: nothing is forked
   std::vector<size_t> finished_;        // column indices, ascending
-  std::vector<int32_t> scratch_;
   uint32_t n_running_ = 0;
-  uint32_t n_matchable_ = 0;  // that wait and may have a prefix in the cache
+  uint32_t n_matchable_ = 0;        // that wait and may have a prefix in the cache
+  uint64_t refreshed_version_ = 0;  // of the cache, when those were looked up; 0: not all were
 };
 
 }  // namespace bp::simulate

@@ -31,6 +31,7 @@ install(DIRECTORY configs/architectures DESTINATION share/backplane/configs
 install(DIRECTORY sdk/ops DESTINATION share/backplane FILES_MATCHING PATTERN "*.yaml")
 # Plugins to copy.
 install(DIRECTORY sdk/template/ DESTINATION share/backplane/templates)
+install(DIRECTORY docs/plugins/ DESTINATION share/backplane/docs FILES_MATCHING PATTERN "*.md")
 # The model of backplane-conform, and what it must answer.
 install(FILES tests/data/tiny/tiny-chat.gguf tests/data/tiny/expected.json
         DESTINATION share/backplane/conformance)

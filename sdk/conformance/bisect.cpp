@@ -51,6 +51,7 @@ class Walk {
     BackendSession session(factory_, nullptr, &params_);
     model_ = accepted_transformer(session, shape, specs_);
     whole_.emplace(model_->program());
+    kv_ = accepted_kv_type();
   }
 
   [[nodiscard]] uint32_t n_ops() const { return static_cast<uint32_t>(whole_->ops().size()); }
@@ -71,6 +72,23 @@ class Walk {
   }
 
  private:
+  [[nodiscard]] static bp_compile_options options_of(bp_dtype kv) {
+    bp_compile_options options = BackendSession::default_options();
+    options.k_dtype = options.v_dtype = kv;
+    options.block_size = 16;
+    return options;
+  }
+  // The most exact one. Throws Skip where the backend compiles the model with none.
+  [[nodiscard]] bp_dtype accepted_kv_type() const {
+    Status status;
+    for (const bp_dtype kv : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
+      BackendSession session(factory_, nullptr, &params_);
+      status = session.try_compile(model_->program(), options_of(kv));
+      if (status.ok()) return kv;
+      if (status.code() != Code::kUnsupported) throw Failure("compile: " + status.message());
+    }
+    throw Skip(status.message());
+  }
   // The op, and before it the one that writes the KV it reads.
   [[nodiscard]] std::vector<uint32_t> unit_of(uint32_t i) const {
     if (kind_of(op(i)) != BP_OP_ATTEND) return {i};
@@ -119,10 +137,7 @@ class Walk {
                              TokenOf token_of) const {
     for (const uint32_t value : exposed) excerpt.expose(value);
     BackendSession session(factory, nullptr, params);
-    bp_compile_options options = BackendSession::default_options();
-    options.k_dtype = options.v_dtype = BP_DTYPE_F32;
-    options.block_size = 16;
-    session.compile(excerpt.builder().build(), options, kBlocks);
+    session.compile(excerpt.builder().build(), options_of(kv_), kBlocks);
     Recorded rows;
     uint32_t n_before = 0;
     for (const auto& step : kSteps) {
@@ -173,7 +188,7 @@ class Walk {
       if (part.n_dims > 1) weights = part.dtype;
     }
     const std::string wrong =
-        compare(expected, found, spec->bound(weights, BP_DTYPE_F32), whole_->values()[value].width);
+        compare(expected, found, spec->bound(weights, kv_), whole_->values()[value].width);
     if (wrong.empty()) return;
     const auto outputs = output_slots(op(i));
     const auto slot =
@@ -186,6 +201,7 @@ class Walk {
   const bp_params& params_;
   std::unique_ptr<SmallTransformer> model_;
   std::optional<ProgramView> whole_;
+  bp_dtype kv_ = BP_DTYPE_NONE;
 };
 
 // In a process of its own, so that a crash is the op's.

@@ -1,4 +1,4 @@
-// Reads NAME.plugin.yaml as plugins.md describes it; unknown keys are ignored.
+// Reads NAME.plugin.yaml as docs/plugins describes it; unknown keys are ignored.
 
 #include <yaml-cpp/yaml.h>
 

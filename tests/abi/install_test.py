@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `make install` puts down works from there, for users and for plugin authors.
 
-The plugin of docs/plugins.md is built from the page's own text, so that the page cannot be wrong.
+The plugin of docs/plugins/README.md is built from the page's own text, so that the page cannot be wrong.
 Usage: install_test.py BUILD_DIR
 """
 import json
@@ -48,8 +48,8 @@ CHUNK = 4  # tokens of a step, so that the number of steps tells who scheduled t
 
 
 def block_of_page(language, n=0):
-    """The n-th fenced block of a language in docs/plugins.md."""
-    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    """The n-th fenced block of a language in docs/plugins/README.md."""
+    page = (ROOT / "docs/plugins/README.md").read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)[n]
 
 

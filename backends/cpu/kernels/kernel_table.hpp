@@ -100,6 +100,22 @@ using FloatDot = void (*)(const void* w, size_t w_stride_bytes, uint32_t n_w_row
                           size_t x_stride, uint32_t n_x_rows, uint32_t n_columns, float* y,
                           size_t y_stride);
 
+// Activations of bf16 products: rounded to bf16, in panels of kBf16PanelRows rows (the last has
+// fewer) in a layout of the kernels' own; panel p begins at element p * kBf16PanelRows * n_columns.
+// n_columns is a multiple of kBf16Columns.
+inline constexpr uint32_t kBf16PanelRows = 16;
+inline constexpr uint32_t kBf16Columns = 32;
+
+// Writes row t of a panel of n rows from x [n_columns].
+using Bf16Pack = void (*)(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n,
+                          uint32_t t);
+
+// y[t * y_stride + r] = w row r . x row t for n_w_rows <= kStripRows rows and n_x_rows rows in
+// panels, in float32. A dot product's order of sums depends on nothing but the kernels.
+using Bf16Dot = void (*)(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows,
+                         const uint16_t* panels, uint32_t n_x_rows, uint32_t n_columns, float* y,
+                         size_t y_stride);
+
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
 // dimensions lie together, [head_dim / 4][key_stride][4], so that one instruction serves 16
@@ -131,6 +147,8 @@ struct Kernels {
   StripDot strip_dot[kStripLayouts][kMaxPanelRows + 1];  // null where no panel has that width
   TileDot tile_dot[kStripLayouts];  // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];
+  Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot
+  Bf16Dot bf16_dot;
 
   // Writes row t of a panel of n rows from x [n_columns]; rows are written in order from 0. The
   // panel has room for max_seconds second records.

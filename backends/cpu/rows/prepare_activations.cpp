@@ -17,13 +17,18 @@ size_t float_stride(uint32_t width) {
 }  // namespace
 
 size_t ActivationMaker::panel_bytes(uint32_t n_rows, const Kernels& kernels) const {
-  if (!panels_) return 0;
+  if (!forms_.panels) return 0;
   return round_up_64(panels_words(n_rows, kernels.max_panel_rows, source_.width) * sizeof(int32_t));
+}
+
+size_t ActivationMaker::bf16_bytes(uint32_t n_rows, const Kernels& kernels) const {
+  if (!forms_.bf16 || kernels.bf16_pack == nullptr) return 0;
+  return round_up_64(size_t{n_rows} * source_.width * sizeof(uint16_t));
 }
 
 size_t ActivationMaker::bytes(uint32_t n_rows, const Kernels& kernels) const {
   const size_t floats = copies_floats() ? n_rows * float_stride(source_.width) * sizeof(float) : 0;
-  return floats + panel_bytes(n_rows, kernels);
+  return floats + panel_bytes(n_rows, kernels) + bf16_bytes(n_rows, kernels);
 }
 
 // Up to kPrivateRows rows: fewer may take more, since they fall into narrower panels.
@@ -40,9 +45,13 @@ Activations ActivationMaker::make(const StepContext& step, const Worker& worker,
   uint8_t* memory = n_rows <= kPrivateRows ? scratch : step.shared;
   Activations out;
   out.n_rows = n_rows;
-  if (panels_) {
+  if (forms_.panels) {
     out.panels = reinterpret_cast<const int32_t*>(memory);
     memory += panel_bytes(n_rows, *step.kernels);
+  }
+  if (const size_t n_bytes = bf16_bytes(n_rows, *step.kernels); n_bytes > 0) {
+    out.bf16 = reinterpret_cast<const uint16_t*>(memory);
+    memory += n_bytes;
   }
   if (copies_floats()) {
     out.floats = reinterpret_cast<const float*>(memory);
@@ -69,6 +78,12 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
   const Kernels& kernels = *step.kernels;
   auto* floats = const_cast<float*>(out.floats);
   auto* words = const_cast<int32_t*>(out.panels);
+  const auto pack_bf16 = [&](const float* row, uint32_t r) {
+    const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
+    kernels.bf16_pack(row, source_.width,
+                      const_cast<uint16_t*>(out.bf16) + size_t{first} * source_.width,
+                      std::min(kBf16PanelRows, out.n_rows - first), r - first);
+  };
   for_each_panel(begin, end, kernels.max_panel_rows, source_.width, [&](const PanelPlace& panel) {
     for (uint32_t t = 0; t < panel.n; ++t) {
       const float* row = source_.row(step, panel.first + t);
@@ -81,7 +96,8 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
         }
         row = own;
       }
-      if (panels_) {
+      if (out.bf16 != nullptr) pack_bf16(row, panel.first + t);
+      if (forms_.panels) {
         kernels.quantize_row(row, source_.width, words + panel.word, panel.n, t,
                              max_seconds(panel.n, source_.width));
       }

@@ -7,10 +7,17 @@
 
 namespace bp::cpu {
 
+// The forms that a product's weights take; bf16 falls back to floats where kernels have none.
+struct ActivationForms {
+  bool floats = false;
+  bool panels = false;
+  bool bf16 = false;
+};
+
 class ActivationMaker {
  public:
-  ActivationMaker(const RowSource& source, bool floats, bool panels)
-      : source_(source), floats_(floats), panels_(panels) {}
+  ActivationMaker(const RowSource& source, ActivationForms forms)
+      : source_(source), forms_(forms) {}
 
   [[nodiscard]] size_t scratch_bytes(const Kernels& kernels) const;
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const {
@@ -25,14 +32,14 @@ class ActivationMaker {
  private:
   static constexpr uint32_t kPrivateRows = 4;
 
-  [[nodiscard]] bool copies_floats() const { return (floats_ || panels_) && !source_.is_plain(); }
+  [[nodiscard]] bool copies_floats() const { return !source_.is_plain(); }
   [[nodiscard]] size_t panel_bytes(uint32_t n_rows, const Kernels& kernels) const;
+  [[nodiscard]] size_t bf16_bytes(uint32_t n_rows, const Kernels& kernels) const;
   [[nodiscard]] size_t bytes(uint32_t n_rows, const Kernels& kernels) const;
   void fill(const StepContext& step, uint32_t begin, uint32_t end, const Activations& out) const;
 
   RowSource source_;
-  bool floats_;
-  bool panels_;
+  ActivationForms forms_;
 };
 
 }  // namespace bp::cpu

@@ -19,9 +19,15 @@ constexpr size_t round_up_64(size_t n) {
   return (n + 63) / 64 * 64;
 }
 
-bool any_takes_panels(const MatmulSpec& spec, bool panels) {
-  return std::ranges::any_of(
-      spec.projections, [=](const Projection& p) { return p.weight->takes_panels() == panels; });
+ActivationForms forms_of(const MatmulSpec& spec) {
+  ActivationForms forms;
+  for (const Projection& p : spec.projections) {
+    const bool panels = p.weight->takes_panels(), bf16 = p.weight->takes_bf16();
+    forms.panels = forms.panels || panels;
+    forms.bf16 = forms.bf16 || bf16;
+    forms.floats = forms.floats || (!panels && !bf16);
+  }
+  return forms;
 }
 
 }  // namespace
@@ -46,7 +52,7 @@ struct MatmulStage::Piece {
 
 MatmulStage::MatmulStage(MatmulSpec spec)
     : spec_(std::move(spec)),
-      activations_(spec_.input, any_takes_panels(spec_, false), any_takes_panels(spec_, true)) {
+      activations_(spec_.input, forms_of(spec_)) {
   reads.push_back(spec_.input.buffer);
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes.push_back(spec_.projections[0].out);

@@ -149,6 +149,11 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
     for_each_panel(first + n_tiled, first + n, kernels.max_panel_rows, rows_.n_columns, dot);
     return;
   }
+  if (takes_bf16() && kernels.bf16_dot != nullptr) {
+    kernels.bf16_dot(reinterpret_cast<const uint16_t*>(rows), rows_.row_stride_bytes, n_strip_rows,
+                     x.bf16 + size_t{first} * rows_.n_columns, n, rows_.n_columns, y, y_stride);
+    return;
+  }
   const float* floats = x.floats + first * x.float_stride;
   if (form_ == Form::kFloats) {
     kernels.float_dot[static_cast<int>(float_type_)](rows, rows_.row_stride_bytes, n_strip_rows,

@@ -43,6 +43,7 @@ struct Activations {
   const float* floats = nullptr;  // [n_rows, float_stride]
   size_t float_stride = 0;
   const int32_t* panels = nullptr;  // by for_each_panel
+  const uint16_t* bf16 = nullptr;   // see Bf16Pack
 };
 
 class PreparedWeight {
@@ -59,6 +60,11 @@ class PreparedWeight {
   [[nodiscard]] uint32_t n_strips() const { return (rows_.n_rows + kStripRows - 1) / kStripRows; }
   [[nodiscard]] bool takes_panels() const {
     return form_ == Form::kStrips || form_ == Form::kBlocks;
+  }
+  // Where the kernels have products for it; else floats.
+  [[nodiscard]] bool takes_bf16() const {
+    return form_ == Form::kFloats && float_type_ == FloatType::kBF16 &&
+           rows_.n_columns % kBf16Columns == 0;
   }
   [[nodiscard]] uint64_t owned_bytes() const { return owned_.size(); }
   // Of memory for dot_strip, aligned to 64.

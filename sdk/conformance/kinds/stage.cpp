@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backplane/plugin.hpp"
+#include "sdk/conformance/kinds/attempt.hpp"
 #include "sdk/conformance/kinds/guarded_memory.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/test.hpp"
@@ -161,6 +162,7 @@ Outcome StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) 
   }
   bp_error error{};
   const std::string what = name_ + " on " + name_of(form) + " (" + given.text + ")";
+  const Attempt attempt(what, 0);
   call(what + ": apply", sampler_->factory().apply(state_, &row, &error), error);
   try {
     return look_at(row, given, form);

@@ -6,7 +6,6 @@
 #include "sdk/conformance/kinds/simulation.hpp"
 #include "sdk/conformance/levels/levels.hpp"
 #include "sdk/conformance/probe/allocations.hpp"
-#include "sdk/conformance/probe/sanitizer.hpp"
 #include "sdk/conformance/subject.hpp"
 
 namespace bp::conformance {
@@ -101,7 +100,6 @@ void starves_nobody(Subject& subject) {
 }
 
 void forgets_who_is_gone(Subject& subject) {
-  if (kSanitized) throw Skip("a sanitizer's allocator does not say what is held");
   const SchedulerUnderTest scheduler(subject);
   const Machine& machine = machines().front();
   const auto serve = [&](uint64_t seed) {

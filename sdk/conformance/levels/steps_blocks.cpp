@@ -195,8 +195,8 @@ void add_block_steps_tests(Tests& tests) {
       both_layouts("steps-chained-block-ops", "block ops are done in order", chained_block_ops),
       both_layouts("steps-preempted", "a sequence computed again in other blocks goes on as before",
                    resumes_in_other_blocks),
-      both_layouts("steps-window-blocks", "blocks before a window may be the null block",
-                   windows_need_no_old_blocks),
+      {"steps-window-blocks", "steps", "blocks before a window may be the null block",
+       [](Subject& subject) { for_windows(subject, windows_need_no_old_blocks); }},
   };
   tests.insert(tests.end(), std::begin(listed), std::end(listed));
 }

@@ -1,6 +1,7 @@
 #include "sdk/conformance/support/step_fixture.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "backplane/reference/backend.hpp"
 #include "sdk/conformance/resources.hpp"
@@ -111,14 +112,42 @@ void StepFixture::expect_equal(const std::string& what, const Floats& expected,
   if (!wrong.empty()) throw Failure(what + layout_ + ": logits " + wrong);
 }
 
-void for_both_layouts(Subject& subject, const std::function<void(StepFixture&)>& test) {
-  for (const uint32_t window : {0u, kWindow}) {
-    TransformerSession::Options options;
-    options.shape.window = window;
-    options.shape.seed = subject.options().seed;
-    StepFixture fixture(subject, options);
-    test(fixture);
+namespace {
+
+// The first types that the backend takes, from the most exact on; the sentence of the first refusal
+// where it takes none.
+std::unique_ptr<StepFixture> fixture_of(Subject& subject, uint32_t window) {
+  std::string sentence;
+  for (const bp_dtype weights : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0}) {
+    for (const bp_dtype kv : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
+      TransformerSession::Options options;
+      options.shape = {weights, window, subject.options().seed};
+      options.kv = kv;
+      try {
+        return std::make_unique<StepFixture>(subject, options);
+      } catch (const Skip& skip) {
+        if (sentence.empty()) sentence = skip.what();
+      }
+    }
   }
+  throw Skip(sentence);
+}
+
+}  // namespace
+
+void for_both_layouts(Subject& subject, const std::function<void(StepFixture&)>& test) {
+  test(*fixture_of(subject, 0));
+  std::unique_ptr<StepFixture> windowed;
+  try {
+    windowed = fixture_of(subject, kWindow);
+  } catch (const Skip&) {
+    return;  // the test of windows alone says so
+  }
+  test(*windowed);
+}
+
+void for_windows(Subject& subject, const std::function<void(StepFixture&)>& test) {
+  test(*fixture_of(subject, kWindow));
 }
 
 }  // namespace bp::conformance

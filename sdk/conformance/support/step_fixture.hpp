@@ -56,7 +56,9 @@ class StepFixture {
 
 [[nodiscard]] Tokens slice(const Tokens& tokens, size_t begin, size_t end);
 
-// Runs the test on a model without windows and on one with.
+// Runs the test on a model without windows and on one with (where the backend takes it), of the
+// most exact types that it takes.
 void for_both_layouts(Subject& subject, const std::function<void(StepFixture&)>& test);
+void for_windows(Subject& subject, const std::function<void(StepFixture&)>& test);
 
 }  // namespace bp::conformance

@@ -32,14 +32,14 @@ typedef struct bp_check_report {
   uint32_t struct_size;
   uint32_t reserved;
   void* user;
-  void (*obstacle)(void* user, uint32_t op, bp_str sentence);
+  void (*obstacle)(void* user, uint32_t op, bp_str sentence); /* inside check only */
 } bp_check_report;
 
 /* Bits of bp_compile_options.required. A backend refuses BP_COMPILE_OVERRIDES where it would not run
  * the kernels of each override. */
 #define BP_COMPILE_OVERRIDES 1u /* overrides */
 
-/* Growable. */
+/* What the executable is for. Growable. */
 typedef struct bp_compile_options {
   uint32_t struct_size;
   uint32_t n_threads; /* workers of a step; 0: the backend's choice */
@@ -49,7 +49,7 @@ typedef struct bp_compile_options {
   uint32_t max_sequences;   /* n_seqs of a batch */
   uint32_t max_output_rows; /* sum of n_rows of a batch */
   bp_dtype k_dtype;         /* of the KV cache; BP_DTYPE_NONE: the backend's choice */
-  bp_dtype v_dtype;
+  bp_dtype v_dtype;         /* likewise */
   uint32_t block_size; /* tokens; proposed, 0: the backend's choice; memory tells the answer */
   uint32_t reserved;
   const char* content_key;  /* identifies the weights, for caches of prepared weights; or NULL */
@@ -71,7 +71,7 @@ typedef struct bp_memory_info {
   uint32_t max_in_flight;   /* steps submitted and not collected; at least 1 */
   uint64_t block_bytes[8];  /* of one block of a KV group, all its slots together */
   bp_dtype k_dtype;         /* chosen */
-  bp_dtype v_dtype;
+  bp_dtype v_dtype;         /* likewise */
 } bp_memory_info;
 
 /* The factory. Growable. All functions but get_extension are required. */

@@ -22,19 +22,19 @@ extern "C" {
 #define BP_BLOCK_OF_GROUP 0u /* indices are blocks of KV group `index`, in all its slots */
 #define BP_BLOCK_OF_STATE 1u /* indices are entries of state slot `index` */
 
-/* Frozen. */
+/* Work on blocks before the step. Frozen. */
 typedef struct bp_block_op {
   uint32_t action; /* BP_BLOCK_CLEAR or BP_BLOCK_COPY */
   uint32_t space;  /* BP_BLOCK_OF_* */
-  uint32_t index;
-  int32_t source;
-  int32_t destination;
+  uint32_t index;  /* of the KV group or state slot */
+  int32_t source;  /* block or entry; not read by BP_BLOCK_CLEAR */
+  int32_t destination; /* block or entry, never the null block */
 } bp_block_op;
 
 /* The block tables of one KV group. Frozen. */
 typedef struct bp_block_table {
   const int32_t* blocks; /* [n_seqs, stride]; entries past a sequence's context are 0 */
-  uint32_t stride;
+  uint32_t stride;       /* entries from a sequence to the next */
   uint32_t reserved;
 } bp_block_table;
 
@@ -47,7 +47,7 @@ typedef struct bp_output {
   bp_dtype dtype;           /* F32 */
   const uint32_t* rows;     /* [n_rows] token indices of the batch, ascending */
   void* data;               /* [n_rows, width], written by the step, complete after collect */
-  uint64_t row_stride_bytes;
+  uint64_t row_stride_bytes; /* from a row of data to the next */
 } bp_output;
 
 /* What became of a sequence in a step. */
@@ -55,7 +55,7 @@ typedef struct bp_output {
 #define BP_SEQ_STOPPED 1 /* skipped because of stop_seq; its outputs are not written */
 #define BP_SEQ_FAILED 2  /* its own data made it fail; its outputs are not written */
 
-/* Growable. */
+/* One step. Growable. */
 typedef struct bp_batch {
   uint32_t struct_size;
   uint32_t n_tokens;

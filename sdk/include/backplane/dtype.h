@@ -11,9 +11,9 @@
 
 #include <stdint.h>
 
-typedef uint32_t bp_dtype;
+typedef uint32_t bp_dtype; /* BP_DTYPE_* */
 
-#define BP_DTYPE_NONE 0u
+#define BP_DTYPE_NONE 0u /* no type; where a choice is offered: the other side's */
 #define BP_DTYPE_F32 1u
 #define BP_DTYPE_F16 2u
 #define BP_DTYPE_BF16 3u

@@ -20,8 +20,8 @@ extern "C" {
 #endif
 
 #define BP_FORMAT_ID "bp.format/1"
-#define BP_NO_OFFSET UINT64_MAX
-#define BP_MAX_DIMS 4u
+#define BP_NO_OFFSET UINT64_MAX /* lies in no file as it is: `read` fetches it */
+#define BP_MAX_DIMS 4u /* of a tensor */
 
 /* Types of metadata values. Arrays: `data` points to n elements of the C type in brackets. */
 #define BP_META_U64 1u    /* [uint64_t]; every unsigned width of the file */
@@ -32,18 +32,18 @@ extern "C" {
 
 /* One metadata value; a scalar is an array of one with is_array 0. Frozen. */
 typedef struct bp_metadata {
-  bp_str key;
+  bp_str key;    /* as in the file */
   uint32_t type; /* BP_META_* */
-  uint32_t is_array;
-  uint64_t n;
-  const void* data;
+  uint32_t is_array; /* 0 or 1 */
+  uint64_t n;        /* values */
+  const void* data;  /* [n] of the C type of `type` */
 } bp_metadata;
 
 /* One tensor. Frozen. */
 typedef struct bp_tensor {
-  bp_str name;
-  bp_dtype dtype;
-  uint32_t n_dims;
+  bp_str name; /* as in the file */
+  bp_dtype dtype;  /* of its values */
+  uint32_t n_dims; /* 1 to BP_MAX_DIMS */
   uint64_t dims[BP_MAX_DIMS]; /* outermost first: a weight of `linear` is [out, in] */
   uint64_t row_stride_bytes;  /* bytes from one row (innermost dimension) to the next */
   uint32_t file;              /* index into files */

@@ -13,12 +13,12 @@
 extern "C" {
 #endif
 
-#define BP_LOG_DEBUG 0u
-#define BP_LOG_INFO 1u
-#define BP_LOG_WARNING 2u
-#define BP_LOG_ERROR 3u
+#define BP_LOG_DEBUG 0u   /* for the plugin's author */
+#define BP_LOG_INFO 1u    /* what a user may want to know */
+#define BP_LOG_WARNING 2u /* it works, but not as was asked or hoped */
+#define BP_LOG_ERROR 3u   /* something failed */
 
-/* Growable. */
+/* The host, as a plugin sees it. Growable. */
 typedef struct bp_host {
   uint32_t struct_size;
   uint32_t abi_minor; /* of the host */

@@ -33,7 +33,7 @@ extern "C" {
 typedef struct bp_kernel_set bp_kernel_set; /* opaque: what one entry of `override` made */
 typedef struct bp_kernel bp_kernel;         /* opaque: a set prepared for one place */
 
-/* Growable. */
+/* Where a kernel would run. Growable. */
 typedef struct bp_kernel_place {
   uint32_t struct_size;
   uint32_t n_weights;
@@ -55,7 +55,7 @@ typedef struct bp_kernel_call {
   uint64_t required; /* no bits defined */
   uint64_t n_rows;
   uint64_t x_stride; /* floats from a row to the next */
-  uint64_t y_stride;
+  uint64_t y_stride; /* likewise */
   const float* x; /* [n_rows, n_in]; shares no memory with y */
   float* y;       /* [n_rows, n_out]; what lies between its rows is left alone */
   void* scratch;  /* of this part: scratch_bytes, aligned to 64; content undefined; or NULL */

@@ -17,14 +17,14 @@
 extern "C" {
 #endif
 
-#define BP_ACT_NONE 0u
-#define BP_ACT_SILU 1u
+#define BP_ACT_NONE 0u /* x */
+#define BP_ACT_SILU 1u /* x / (1 + e^-x) */
 #define BP_ACT_GELU 2u      /* exact, by erf */
 #define BP_ACT_GELU_TANH 3u /* the tanh approximation */
-#define BP_ACT_RELU 4u
+#define BP_ACT_RELU 4u  /* max(x, 0) */
 #define BP_ACT_RELU2 5u /* relu squared */
-#define BP_ACT_SIGMOID 6u
-#define BP_ACT_TANH 7u
+#define BP_ACT_SIGMOID 6u /* 1 / (1 + e^-x) */
+#define BP_ACT_TANH 7u    /* tanh(x) */
 
 #define BP_NORM_RMS 0u   /* x / sqrt(mean(x^2) + eps) */
 #define BP_NORM_LAYER 1u /* (x - mean) / sqrt(variance + eps) */

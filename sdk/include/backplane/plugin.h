@@ -36,8 +36,8 @@ extern "C" {
 /* Marks a weight, value or index that is absent. */
 #define BP_NONE 0xffffffffu
 
-typedef int32_t bp_status;
-#define BP_OK 0
+typedef int32_t bp_status; /* BP_OK or why not */
+#define BP_OK 0               /* done */
 #define BP_INVALID_ARGUMENT 1 /* the caller's data is wrong; the call can never succeed */
 #define BP_UNSUPPORTED 2      /* valid, but this plugin cannot do it; the message names what */
 #define BP_OUT_OF_MEMORY 3    /* host or device memory; the message says how much was needed */
@@ -48,15 +48,15 @@ typedef int32_t bp_status;
 
 /* Bytes, not NUL-terminated. Frozen. */
 typedef struct bp_str {
-  const char* data;
-  size_t size;
+  const char* data; /* [size], may be NULL where size is 0 */
+  size_t size;      /* bytes */
 } bp_str;
 
 /* Filled by the failing side: a NUL-terminated UTF-8 sentence that says what, where and what to do.
  * 512 bytes, owned by the caller. Frozen. */
 typedef struct bp_error {
-  int32_t status;
-  char message[508];
+  int32_t status;    /* what the function returns too */
+  char message[508]; /* the sentence */
 } bp_error;
 
 /* One configuration value or request parameter. Frozen. */
@@ -68,9 +68,9 @@ typedef struct bp_param {
   bp_str key;    /* dotted: "kv.dtype" */
   uint32_t type; /* BP_TYPE_* */
   uint32_t reserved;
-  int64_t i;
-  double d;
-  bp_str s;
+  int64_t i; /* by type, as above */
+  double d;  /* likewise */
+  bp_str s;  /* likewise */
 } bp_param;
 
 /* Parameters sorted by key (byte order), validated and filled with defaults by the host from the

@@ -24,13 +24,13 @@ extern "C" {
 #define BP_ROWS_TOKENS 0u /* all tokens of the batch */
 #define BP_ROWS_OUTPUT 1u /* the rows asked for by the program output `output` */
 
-/* Frozen. */
+/* A matrix that ops read and write. Frozen. */
 typedef struct bp_value {
   uint32_t rows;   /* BP_ROWS_* */
   uint32_t output; /* program output index where rows is BP_ROWS_OUTPUT, else 0 */
   bp_dtype dtype;  /* F32, or I32 for token ids (width 1) */
   uint32_t reserved;
-  uint64_t width;
+  uint64_t width; /* columns */
 } bp_value;
 
 /* Roles of weight parts. */
@@ -39,26 +39,26 @@ typedef struct bp_value {
 #define BP_PART_ZEROS 2u  /* separate zero points */
 #define BP_PART_ORDER 3u  /* permutation of input channels */
 
-/* Frozen. */
+/* One tensor of a weight. Frozen. */
 typedef struct bp_weight_part {
   uint32_t role; /* BP_PART_* */
-  bp_dtype dtype;
-  uint32_t n_dims;
+  bp_dtype dtype; /* of its values */
+  uint32_t n_dims; /* entries of dims */
   uint32_t file;            /* index for messages and cache keys, BP_NONE when made by the core */
   uint64_t dims[4];         /* outermost first: [out, in] */
-  uint64_t row_stride_bytes;
-  uint64_t file_offset;
-  uint64_t n_bytes;
+  uint64_t row_stride_bytes; /* from a row (innermost dimension) to the next */
+  uint64_t file_offset;      /* of data, where it lies in a file */
+  uint64_t n_bytes;          /* of data */
   const void* data; /* aligned to at least 16 bytes where the file allows; see convention 4 */
 } bp_weight_part;
 
-/* Growable. */
+/* A tensor, or several that make one. Growable. */
 typedef struct bp_weight {
   uint32_t struct_size;
   uint32_t n_parts;
   uint64_t required; /* no bits defined */
   const char* name;  /* as in the file, for messages */
-  const bp_weight_part* parts;
+  const bp_weight_part* parts; /* [n_parts], each role at most once */
 } bp_weight;
 
 /* Growable. Indices point into the program's tables; BP_NONE stands for an absent optional one. */
@@ -78,9 +78,9 @@ typedef struct bp_op {
 /* What one attention layer keeps in the KV cache for each token. Frozen. */
 typedef struct bp_kv_slot {
   uint32_t group; /* index into kv_groups */
-  uint32_t n_kv_heads;
-  uint32_t k_head_dim;
-  uint32_t v_head_dim;
+  uint32_t n_kv_heads; /* k holds n_kv_heads * k_head_dim floats */
+  uint32_t k_head_dim; /* columns of k of a head */
+  uint32_t v_head_dim; /* columns of v of a head */
 } bp_kv_slot;
 
 /* Slots of one group share block tables. Frozen. */
@@ -91,10 +91,10 @@ typedef struct bp_kv_group {
 
 /* State of a fixed size per sequence, zero at its start. Frozen. */
 typedef struct bp_state_slot {
-  uint64_t n_floats;
+  uint64_t n_floats; /* of one sequence */
 } bp_state_slot;
 
-/* Growable. */
+/* The whole model. Growable. */
 typedef struct bp_program {
   uint32_t struct_size;
   uint32_t n_values;

@@ -26,20 +26,20 @@ extern "C" {
 #define BP_STAGE_SPARSE 2u    /* accepts candidates */
 #define BP_STAGE_TRUNCATES 4u /* may drop candidates */
 
-/* Frozen. */
+/* What the library says of a stage. Frozen. */
 typedef struct bp_stage_info {
   const char* name; /* "top_k" */
   uint32_t flags;   /* BP_STAGE_* */
   uint32_t reserved;
 } bp_stage_info;
 
-/* Frozen. */
+/* A token that may still be drawn. Frozen. */
 typedef struct bp_candidate {
-  int32_t id;
-  float logit;
+  int32_t id;  /* of the token */
+  float logit; /* before softmax */
 } bp_candidate;
 
-#define BP_ORDER_NONE 0u
+#define BP_ORDER_NONE 0u       /* none promised */
 #define BP_ORDER_DESCENDING 1u /* by logit, ties by ascending id */
 
 /* One row in work. Growable. */
@@ -53,7 +53,7 @@ typedef struct bp_sample_row {
   bp_candidate* candidates; /* room for n_vocab */
   uint32_t n_candidates;    /* 0: the row is dense */
   uint32_t order;           /* BP_ORDER_* of candidates; a stage that disturbs it says so */
-  void* host;
+  void* host; /* passed back to uniform */
   /* A uniform number in [0, 1); draw counts from 0. */
   double (*uniform)(void* host, uint32_t draw);
 } bp_sample_row;
@@ -61,8 +61,8 @@ typedef struct bp_sample_row {
 typedef struct bp_sampler bp_sampler;         /* opaque */
 typedef struct bp_stage_state bp_stage_state; /* opaque */
 
-#define BP_TOKENS_PROMPT 0u
-#define BP_TOKENS_GENERATED 1u
+#define BP_TOKENS_PROMPT 0u    /* of the request */
+#define BP_TOKENS_GENERATED 1u /* drawn */
 
 /* The factory. Growable. All functions are required. */
 typedef struct bp_sampler_factory {

@@ -23,23 +23,23 @@ extern "C" {
 #define BP_SEQ_WAITING 0u /* holds no blocks */
 #define BP_SEQ_RUNNING 1u /* holds blocks */
 
-#define BP_KEEP 0u
+#define BP_KEEP 0u              /* no preemption */
 #define BP_PREEMPT_RECOMPUTE 1u /* blocks are freed, the sequence waits and is computed again */
 
-/* Growable. */
+/* All that a scheduler knows. Growable. */
 typedef struct bp_snapshot {
   uint32_t struct_size;
-  uint32_t n_seqs;
+  uint32_t n_seqs;         /* entries of each column */
   uint64_t required;       /* no bits defined */
   uint64_t step;           /* counts from 0 */
   uint64_t now_us;         /* monotonic, of the host's choice */
   uint64_t last_step_us;   /* measured time of the last step, 0 before the first */
-  uint32_t last_step_tokens;
+  uint32_t last_step_tokens; /* computed in the last step */
   uint32_t max_step_tokens; /* budget of this step */
   uint32_t max_sequences;   /* that may run in a step */
   uint32_t block_size;      /* tokens of a block */
   uint32_t free_blocks;     /* that can be had now, cached ones without users included */
-  uint32_t n_blocks;
+  uint32_t n_blocks;        /* of the KV cache, used ones included */
   /* columns, [n_seqs] each */
   const uint64_t* id;
   const uint32_t* state; /* BP_SEQ_* */
@@ -58,7 +58,7 @@ typedef struct bp_snapshot {
 /* The host provides zeroed columns of n_seqs entries. Growable. */
 typedef struct bp_decision {
   uint32_t struct_size;
-  uint32_t n_seqs;
+  uint32_t n_seqs;    /* of the snapshot */
   uint32_t* n_tokens; /* tokens to compute in this step, beyond n_cached for a waiting sequence */
   uint32_t* n_draft;  /* draft tokens to verify; 0 */
   uint32_t* preempt;  /* BP_KEEP or BP_PREEMPT_*; such a sequence computes nothing */

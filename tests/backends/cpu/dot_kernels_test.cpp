@@ -250,6 +250,67 @@ TEST(FloatDot, AgreesWithDoublePrecisionOnOddShapes) {
   }
 }
 
+// Rows of activations as bf16_dot takes them, and as it has rounded them.
+struct Bf16Rows {
+  std::vector<uint16_t> panels;
+  std::vector<float> values;
+};
+
+Bf16Rows pack_bf16(const Kernels& kernels, const std::vector<float>& x, uint32_t n,
+                   uint32_t n_columns) {
+  Bf16Rows rows;
+  rows.panels.resize(x.size());
+  for (uint32_t t = 0; t < n; ++t) {
+    const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
+    kernels.bf16_pack(x.data() + size_t{t} * n_columns, n_columns,
+                      rows.panels.data() + size_t{first} * n_columns,
+                      std::min(kBf16PanelRows, n - first), t - first);
+  }
+  for (const float value : x) rows.values.push_back(bf16_to_f32(f32_to_bf16(value)));
+  return rows;
+}
+
+TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
+  uint32_t n_tested = 0;
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    if (kernels.bf16_dot == nullptr) continue;
+    SCOPED_TRACE(isa_name(isa));
+    for (const uint32_t n_columns : {32u, 96u, 1056u}) {
+      for (const uint32_t n_w : {kStripRows, 5u}) {
+        const auto w = conformance::normal_values("w", size_t{n_w} * n_columns);
+        std::vector<uint16_t> encoded(w.size());
+        ASSERT_TRUE(reference::encode_row(BP_DTYPE_BF16, w.data(), w.size(), encoded.data()).ok());
+        std::vector<float> decoded(w.size());
+        ASSERT_TRUE(
+            reference::decode_row(BP_DTYPE_BF16, encoded.data(), w.size(), decoded.data()).ok());
+        std::vector<float> last;  // row of sums of the same activations, whatever stands before it
+        for (const uint32_t n : {1u, 3u, 12u, 16u, 17u, 53u, 70u}) {
+          std::vector<float> x = conformance::normal_values("x", size_t{n} * n_columns);
+          const auto own = conformance::normal_values("own", n_columns);
+          std::ranges::copy(own, x.end() - n_columns);
+          const Bf16Rows rows = pack_bf16(kernels, x, n, n_columns);
+          std::vector<float> y(size_t{n} * n_w, NAN);
+          kernels.bf16_dot(encoded.data(), n_columns * sizeof(uint16_t), n_w, rows.panels.data(), n,
+                           n_columns, y.data(), n_w);
+          for (uint32_t i = 0; i < n * n_w; ++i) {
+            const Dot expected =
+                exact_dot(decoded.data() + size_t{i % n_w} * n_columns,
+                          rows.values.data() + size_t{i / n_w} * n_columns, n_columns);
+            ASSERT_NEAR(y[i], expected.sum, 2e-6 * expected.magnitude)
+                << "row " << i / n_w << " of " << n << ", column " << i % n_w;
+            ++n_tested;
+          }
+          const std::vector<float> found(y.end() - n_w, y.end());
+          if (last.empty()) last = found;
+          EXPECT_EQ(found, last) << n << " rows of " << n_columns;
+        }
+      }
+    }
+  }
+  if (n_tested == 0) GTEST_SKIP() << "this processor has no bf16 products";
+}
+
 // Many rows go block by block of columns through the cache, few do not.
 TEST(FloatDot, DoesNotDependOnTheNumberOfRows) {
   constexpr uint32_t n_x = 30;

@@ -31,6 +31,9 @@ inline std::vector<NamedFactory> cpu_factories() {
     if (isa == cpu::Isa::kScalar) all.push_back({name, &kCpuFactory<cpu::Isa::kScalar>});
     if (isa == cpu::Isa::kAvx2) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx2>});
     if (isa == cpu::Isa::kAvx512) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx512>});
+    if (isa == cpu::Isa::kAvx512Bf16) {
+      all.push_back({name, &kCpuFactory<cpu::Isa::kAvx512Bf16>});
+    }
     if (isa == cpu::Isa::kAmx) all.push_back({name, &kCpuFactory<cpu::Isa::kAmx>});
   }
   all.push_back({"scalar, weights in place", &kCpuFactory<cpu::Isa::kScalar, cpu::Prepare::kNone>});

@@ -1,9 +1,52 @@
 // Content computed once is found again, by those who may.
 
+#include <algorithm>
+#include <future>
+
+#include "backplane/scheduler.hpp"
 #include "fixture.hpp"
 
 namespace bp::engine::testing {
 namespace {
+
+constexpr uint32_t kBlockSize = 4;
+
+// Tokens that the last sequence had and that were found of it, at each step at which it waited.
+struct Shown {
+  uint32_t n_tokens, n_cached;
+  friend bool operator==(const Shown&, const Shown&) = default;
+};
+std::vector<Shown> g_shown;  // engine's thread; read once it is idle
+
+// Runs the first sequence alone, a block at a time. Preempts it once when it has that many tokens.
+template <uint32_t kPreemptAt>
+class OneAtATime final : public Scheduler {
+ public:
+  static Result<std::unique_ptr<Scheduler>> create(const Host&, const Params&) {
+    return std::unique_ptr<Scheduler>(std::make_unique<OneAtATime>());
+  }
+  Status schedule(const bp_snapshot& s, bp_decision& d) override {
+    const uint32_t last = s.n_seqs - 1;
+    if (s.state[last] == BP_SEQ_WAITING) {
+      g_shown.push_back({s.n_tokens[last], s.n_cached[last]});
+    }
+    const bool runs = s.state[0] == BP_SEQ_RUNNING;
+    if (runs && !preempted_ && s.n_tokens[0] == kPreemptAt) {
+      d.preempt[0] = BP_PREEMPT_RECOMPUTE;
+      preempted_ = true;
+      return {};
+    }
+    const uint32_t n_done = runs ? s.n_computed[0] : s.n_cached[0];
+    d.n_tokens[0] = std::min(kBlockSize, s.n_tokens[0] - n_done);
+    return {};
+  }
+
+ private:
+  bool preempted_ = false;
+};
+
+template <uint32_t kPreemptAt>
+constexpr bp_scheduler_factory kOneAtATime = scheduler_factory<OneAtATime<kPreemptAt>>();
 
 class PrefixTest : public EngineTest {
  protected:
@@ -67,6 +110,40 @@ TEST_F(PrefixTest, OffMeansOff) {
   ask(make_prompt(1, 32));
   EXPECT_EQ(ask(make_prompt(1, 32)).finish.usage.n_cached, 0u);
   EXPECT_EQ(engine->stats().kv_blocks_cached.get(), 0u);
+}
+
+TEST_F(PrefixTest, AWaitingRequestIsShownWithWhatOthersHaveComputedByNow) {
+  EngineOptions options;
+  options.scheduler = &kOneAtATime<0>;
+  std::promise<void> submitted;
+  std::shared_future<void> both_there = submitted.get_future().share();
+  model.before_step = [both_there] { both_there.wait(); };
+  g_shown.clear();
+  start(options);
+  auto prompt = make_prompt(6, 20);
+  const auto first = submit(make_request(prompt, 1));
+  prompt.insert(prompt.end(), {60, 61, 62});
+  const auto second = submit(make_request(prompt, 8));
+  submitted.set_value();
+  first->wait();
+  EXPECT_EQ(second->wait()[0].tokens, greedy(prompt, 8));
+  wait_until_idle();
+  // The first step may have begun before the second request came.
+  ASSERT_GE(g_shown.size(), 5u);
+  const std::vector<Shown> shown(g_shown.end() - 5, g_shown.end());
+  EXPECT_EQ(shown, (std::vector<Shown>{{23, 4}, {23, 8}, {23, 12}, {23, 16}, {23, 20}}));
+}
+
+TEST_F(PrefixTest, APreemptedRequestIsShownWithItsOwnBlocks) {
+  EngineOptions options;
+  options.scheduler = &kOneAtATime<14>;
+  start(options);
+  const auto prompt = make_prompt(7, 5);
+  run(make_request(prompt, 1));
+  g_shown.clear();
+  EXPECT_EQ(run(make_request(prompt, 16)).tokens, greedy(prompt, 16));
+  wait_until_idle();
+  EXPECT_EQ(g_shown, (std::vector<Shown>{{5, 4}, {14, 12}}));
 }
 
 TEST_F(PrefixTest, ManySharersInATinyPoolGetTheirOwnAnswers) {

@@ -53,9 +53,9 @@ class CaseSteps {
   uint32_t first_position_, block_size_;
 };
 
-bp_compile_options options_of(const CaseRun& run) {
+bp_compile_options options_of(const CaseRun& run, bool has_kv) {
   bp_compile_options options = BackendSession::default_options();
-  options.k_dtype = options.v_dtype = run.kv;
+  options.k_dtype = options.v_dtype = has_kv ? run.kv : BP_DTYPE_NONE;
   options.block_size = kBlockSize;
   return options;
 }
@@ -73,7 +73,8 @@ void run_step(BackendSession& session, BatchBuilder& batch, uint32_t n_groups) {
 }
 
 void compile(BackendSession& session, CaseProgram& program, const CaseRun& run) {
-  const Status status = session.try_compile(program.builder().build(), options_of(run));
+  const Status status =
+      session.try_compile(program.builder().build(), options_of(run, program.n_groups() > 0));
   if (status.code() == Code::kUnsupported) throw Skip(status.message());
   if (!status.ok()) throw Failure("compile: " + status.message());
   session.allocate(program.n_groups(), kBlocks);

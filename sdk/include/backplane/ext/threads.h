@@ -18,7 +18,7 @@ extern "C" {
 
 typedef struct bp_team bp_team; /* opaque; valid inside run_team */
 
-/* Growable. */
+/* The extension. Growable. */
 typedef struct bp_threads {
   uint32_t struct_size;
   uint32_t n_threads; /* size of the team, at least 1 */

@@ -140,6 +140,11 @@ bp_status check(bp_backend* backend, const bp_program* program, const bp_check_r
 bp_status compile(bp_backend* backend, const bp_program* program, const bp_compile_options* options,
                   bp_executable** out, bp_error* error) {
   bp_compile_options mine = copy_growable(options);
+  if (is(backend, "f16-kv-only")) {
+    const bool other = mine.k_dtype != BP_DTYPE_NONE && mine.k_dtype != BP_DTYPE_F16;
+    if (other) return to_c(unsupported("the KV cache is f16"), error);
+    mine.k_dtype = mine.v_dtype = BP_DTYPE_F16;
+  }
   if (is(backend, "unknown-bits-accepted")) mine.required = 0;
   if (is(backend, "struct-size-ignored")) program = &cpp(backend).tamed(*program);
   const bp_status status = kCorrect.compile(backend, program, &mine, out, error);

@@ -1,0 +1,122 @@
+// Products of bf16 weights with activations rounded to bf16, in tile registers. A tile of weights
+// is 16 rows of 32 columns where they lie in the file; a panel of n rows is u16[n_columns /
+// 2][n][2], so that the tile of sums is [weight row][activation row].
+
+#include "backends/cpu/kernels/simd_avx512.hpp"
+// clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/unroll.hpp"
+
+namespace bp::cpu::amx {
+namespace {
+
+using namespace avx512;
+
+constexpr uint32_t kPanels = 3;  // of a pass over the weights
+
+void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
+  for (uint32_t c = 0; c < n_columns; c += 16) {
+    uint32_t pairs[8];
+    store_bf16(reinterpret_cast<uint16_t*>(pairs), load(x + c));
+    uint16_t* out = panel + size_t{c} * n + 2 * t;
+    for (uint32_t i = 0; i < 8; ++i) __builtin_memcpy(out + size_t{2} * i * n, &pairs[i], 4);
+  }
+}
+
+// Tiles 0 to 2 hold sums, 4 weights, 5 to 7 activations of n rows.
+void configure_tiles(uint32_t n_w_rows, uint32_t n) {
+  struct alignas(64) {
+    uint8_t palette = 1;
+    uint8_t start_row = 0;
+    uint8_t reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t n_rows[16] = {};
+  } config;
+  for (int tile = 0; tile < 8; ++tile) {
+    const bool holds_weights = tile == 4, holds_activations = tile > 4;
+    config.row_bytes[tile] = holds_weights ? 64 : static_cast<uint16_t>(4 * n);
+    config.n_rows[tile] = holds_activations ? 16 : static_cast<uint8_t>(n_w_rows);
+  }
+  _tile_loadconfig(&config);
+}
+
+struct alignas(64) Sums {
+  float of[kStripRows][kBf16PanelRows];
+};
+
+void store_transposed(const Sums& sums, uint32_t n_w_rows, uint32_t n, float* y, size_t y_stride) {
+  for (uint32_t t = 0; t < n; ++t) {
+    for (uint32_t r = 0; r < n_w_rows; ++r) y[t * y_stride + r] = sums.of[r][t];
+  }
+}
+
+// One panel of n rows.
+void dot_panel(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panel,
+               uint32_t n, uint32_t n_columns, float* y, size_t y_stride) {
+  Sums sums;
+  _tile_zero(0);
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    _tile_loadd(4, w + c, w_stride_bytes);
+    _tile_loadd(5, panel + size_t{c} * n, 4 * n);
+    _tile_dpbf16ps(0, 4, 5);
+  }
+  _tile_stored(0, sums.of, sizeof(float) * kBf16PanelRows);
+  store_transposed(sums, n_w_rows, n, y, y_stride);
+}
+
+// kPanels whole panels.
+void dot_panels(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panels,
+                uint32_t n_columns, float* y, size_t y_stride) {
+  constexpr uint32_t n = kBf16PanelRows;
+  const size_t panel = size_t{n} * n_columns;
+  Sums sums[kPanels];
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    const uint16_t* x = panels + size_t{c} * n;
+    _tile_loadd(4, w + c, w_stride_bytes);
+    _tile_loadd(5, x, 64);
+    _tile_loadd(6, x + panel, 64);
+    _tile_loadd(7, x + 2 * panel, 64);
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 6);
+    _tile_dpbf16ps(2, 4, 7);
+  }
+  _tile_stored(0, sums[0].of, 64);
+  _tile_stored(1, sums[1].of, 64);
+  _tile_stored(2, sums[2].of, 64);
+  for (uint32_t p = 0; p < kPanels; ++p) {
+    store_transposed(sums[p], n_w_rows, n, y + p * n * y_stride, y_stride);
+  }
+}
+
+void dot(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panels,
+         uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride) {
+  const auto x = [&](uint32_t t) { return panels + size_t{t} * n_columns; };
+  __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
+  uint32_t t = 0;
+  if (n_x_rows >= kBf16PanelRows) configure_tiles(n_w_rows, kBf16PanelRows);
+  for (; t + kPanels * kBf16PanelRows <= n_x_rows; t += kPanels * kBf16PanelRows) {
+    dot_panels(w, w_stride_bytes, n_w_rows, x(t), n_columns, y + t * y_stride, y_stride);
+  }
+  for (; t + kBf16PanelRows <= n_x_rows; t += kBf16PanelRows) {
+    dot_panel(w, w_stride_bytes, n_w_rows, x(t), kBf16PanelRows, n_columns, y + t * y_stride,
+              y_stride);
+  }
+  if (t < n_x_rows) {
+    configure_tiles(n_w_rows, n_x_rows - t);
+    dot_panel(w, w_stride_bytes, n_w_rows, x(t), n_x_rows - t, n_columns, y + t * y_stride,
+              y_stride);
+  }
+  _tile_release();
+}
+
+}  // namespace
+
+void set_bf16_kernels(Kernels& kernels) {
+  kernels.bf16_pack = pack;
+  kernels.bf16_dot = dot;
+}
+
+}  // namespace bp::cpu::amx
