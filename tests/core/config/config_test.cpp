@@ -1,6 +1,7 @@
 // Each mistake in a configuration is one line that names file, line, column, key and remedy.
 
 #include "core/config/config.hpp"
+#include "core/config/kv_section.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,6 +128,21 @@ models:
   EXPECT_EQ(model.chat_system, "Be brief.");
 }
 
+TEST(KvTypes, OfACommandLineAreOneOrTwo) {
+  Backend backend;
+  ASSERT_TRUE(set_kv_types("q8_0", backend).ok());
+  EXPECT_EQ(backend.k_dtype, BP_DTYPE_Q8_0);
+  EXPECT_EQ(backend.v_dtype, BP_DTYPE_Q8_0);
+  ASSERT_TRUE(set_kv_types("f16,q8_0", backend).ok());
+  EXPECT_EQ(backend.k_dtype, BP_DTYPE_F16);
+  EXPECT_EQ(backend.v_dtype, BP_DTYPE_Q8_0);
+  ASSERT_TRUE(set_kv_types("", backend).ok());
+  EXPECT_EQ(backend.k_dtype, BP_DTYPE_F16);
+  for (const char* wrong : {"q8_1", "q8_0,", "f16,q8_0,f16"}) {
+    EXPECT_NE(set_kv_types(wrong, backend).message().find("is none of"), std::string::npos);
+  }
+}
+
 TEST_F(ConfigTest, ExpandsEnvironmentVariablesInValues) {
   ::setenv("BACKPLANE_CONFIG_TEST", "model", 1);
   EXPECT_EQ(error_of("models: [{id: demo, source: \"${BACKPLANE_CONFIG_TEST}.gguf\"}]"), "");
@@ -168,7 +184,7 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"MODEL    backend: {tune: {tile: 0}}\n",
        "models[0].backend.tune.tile: must be at least 1, not 0"},
       {"MODEL    backend: {kv: {dtype: f61}}\n",
-       "'f61' is none of auto, f32, f16, bf16; nearest: f16"},
+       "'f61' is none of auto, f32, f16, bf16, q8_0; nearest: f16"},
       {"MODEL    backend: {kv: {memory: lots}}\n", "'lots' is no size"},
       {"MODEL    scheduler: {watermark: 2}\n", "watermark: must be from 0 to 1, not 2"},
       {"MODEL    sampler: {chain: [topk]}\n",
