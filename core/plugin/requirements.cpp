@@ -1,6 +1,9 @@
 #include "core/plugin/requirements.hpp"
 
 #include <dlfcn.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <filesystem>
 #include <map>
@@ -16,15 +19,31 @@ namespace {
 using CpuTest = bool (*)();
 
 #if defined(__x86_64__)
+// clang 14 does not know these by name.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+bool has_avx512_bf16() {
+  constexpr unsigned kBf16 = 1u << 5;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __builtin_cpu_supports("avx512f") &&
+         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kBf16) != 0;
+}
+
 #define BP_CPU(name)                                       \
   {                                                        \
     name, [] { return __builtin_cpu_supports(name) != 0; } \
   }
 const std::map<std::string, CpuTest>& cpu_features() {
   static const std::map<std::string, CpuTest> features = {
-      BP_CPU("sse4.2"),  BP_CPU("avx"),      BP_CPU("avx2"),       BP_CPU("fma"),
-      BP_CPU("avx512f"), BP_CPU("avx512bw"), BP_CPU("avx512vl"),   BP_CPU("avx512dq"),
-      BP_CPU("bmi2"),    BP_CPU("popcnt"),   BP_CPU("avx512vnni"), BP_CPU("avx512vbmi"),
+      BP_CPU("sse4.2"),     BP_CPU("avx"),
+      BP_CPU("avx2"),       BP_CPU("fma"),
+      BP_CPU("avx512f"),    BP_CPU("avx512bw"),
+      BP_CPU("avx512vl"),   BP_CPU("avx512dq"),
+      BP_CPU("bmi2"),       BP_CPU("popcnt"),
+      BP_CPU("avx512vnni"), BP_CPU("avx512vbmi"),
+      {"f16c", has_f16c},   {"avx512bf16", has_avx512_bf16},
   };
   return features;
 }

@@ -20,10 +20,12 @@ namespace bp::conformance {
 class ProgramBuilder {
  public:
   uint32_t add_value(uint64_t width, uint32_t rows = BP_ROWS_TOKENS, uint32_t output = 0) {
+    is_built_ = false;
     values_.push_back({rows, output, BP_DTYPE_F32, 0, width});
     return static_cast<uint32_t>(values_.size() - 1);
   }
   uint32_t add_ids() {
+    is_built_ = false;
     values_.push_back({BP_ROWS_TOKENS, 0, BP_DTYPE_I32, 0, 1});
     inputs_.push_back(static_cast<uint32_t>(values_.size() - 1));
     return inputs_.back();
@@ -45,6 +47,7 @@ class ProgramBuilder {
   uint32_t add_encoded_weight(const std::string& name, bp_dtype dtype,
                               const std::vector<uint64_t>& dims,
                               const std::vector<uint8_t>& bytes) {
+    is_built_ = false;
     StoredWeight& stored = weights_.emplace_back();
     stored.name = name;
     stored.bytes.resize((bytes.size() + 15) / 16 * 2);
@@ -76,6 +79,7 @@ class ProgramBuilder {
   uint32_t add_op(const std::string& kind, std::vector<uint32_t> inputs,
                   std::vector<uint32_t> outputs, std::vector<uint32_t> weights = {},
                   AttributeBuffer attributes = {}) {
+    is_built_ = false;
     StoredOp& stored = ops_.emplace_back();
     stored.kind = kind;
     stored.name = "op." + std::to_string(ops_.size() - 1);
@@ -86,7 +90,10 @@ class ProgramBuilder {
     return static_cast<uint32_t>(ops_.size() - 1);
   }
 
-  void name_op(uint32_t op, std::string name) { ops_[op].name = std::move(name); }
+  void name_op(uint32_t op, std::string name) {
+    is_built_ = false;
+    ops_[op].name = std::move(name);
+  }
   [[nodiscard]] const std::string& op_name(uint32_t op) const { return ops_[op].name; }
   [[nodiscard]] const std::string& op_kind(uint32_t op) const { return ops_[op].kind; }
 
@@ -99,22 +106,31 @@ class ProgramBuilder {
     return output;
   }
   uint32_t add_output(uint32_t value) {
+    is_built_ = false;
     outputs_.push_back(value);
     return static_cast<uint32_t>(outputs_.size() - 1);
   }
   uint32_t n_outputs() const { return static_cast<uint32_t>(outputs_.size()); }
 
   uint32_t add_kv_group(uint32_t window = 0) {
+    is_built_ = false;
     kv_groups_.push_back({window, 0});
     return static_cast<uint32_t>(kv_groups_.size() - 1);
   }
   uint32_t add_kv_slot(bp_kv_slot slot) {
+    is_built_ = false;
     kv_slots_.push_back(slot);
     return static_cast<uint32_t>(kv_slots_.size() - 1);
   }
 
-  [[nodiscard]] bp_value& value(uint32_t index) { return values_[index]; }
-  [[nodiscard]] bp_weight_part& weight_part(uint32_t index) { return weights_[index].part; }
+  [[nodiscard]] bp_value& value(uint32_t index) {
+    is_built_ = false;
+    return values_[index];
+  }
+  [[nodiscard]] bp_weight_part& weight_part(uint32_t index) {
+    is_built_ = false;
+    return weights_[index].part;
+  }
   [[nodiscard]] std::vector<uint32_t> weight_checksums() const {
     std::vector<uint32_t> sums;
     for (const StoredWeight& stored : weights_) {
@@ -127,10 +143,15 @@ class ProgramBuilder {
     return weights_[index].name;
   }
   // What a test sets of an op: its version and required bits.
-  [[nodiscard]] bp_op& op(uint32_t index) { return ops_[index].overrides; }
+  [[nodiscard]] bp_op& op(uint32_t index) {
+    is_built_ = false;
+    return ops_[index].overrides;
+  }
 
-  // Valid until the builder is changed.
+  // Valid until the builder is changed. Once built, any thread may ask for it.
   const bp_program& build() {
+    if (is_built_) return program_;
+    is_built_ = true;
     weight_table_.clear();
     op_table_.clear();
     for (StoredWeight& stored : weights_) weight_table_.push_back(&stored.weight);
@@ -193,6 +214,7 @@ class ProgramBuilder {
   std::vector<const bp_weight*> weight_table_;
   std::vector<const bp_op*> op_table_;
   bp_program program_{};
+  bool is_built_ = false;
 };
 
 }  // namespace bp::conformance
