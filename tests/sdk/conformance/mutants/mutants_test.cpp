@@ -148,14 +148,21 @@ std::string test_name(std::string mutation) {
 
 class Mutants : public testing::TestWithParam<Mutant> {};
 
-INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(kMutants),
+// Without those that allocate in the query where a sanitizer's allocator keeps the tool from
+// counting.
+std::vector<Mutant> mutants() {
+  std::vector<Mutant> chosen(std::begin(kMutants), std::end(kMutants));
+  std::erase_if(chosen, [](const Mutant& mutant) {
+    return conformance::kSanitized && mutant.test == std::string_view("load-query-is-pure");
+  });
+  return chosen;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(mutants()),
                          [](const auto& mutant) { return test_name(mutant.param.mutation); });
 
 TEST_P(Mutants, AreFailedWithAMessageThatPointsAtTheMistake) {
   const auto& [mutation, test, message, plugin] = GetParam();
-  if (conformance::kSanitized && test == std::string_view("load-query-is-pure")) {
-    GTEST_SKIP() << "the tool does not count what a sanitizer allocates";
-  }
   const std::string chosen = " --test " + std::string(test);
   const Outcome outcome =
       plugin != nullptr ? conform(plugin, chosen)
