@@ -35,13 +35,14 @@ class Work:
         self.depth, self.sequences = int(match[2] or 0), int(match[3] or 1)
 
 
-def output_of(command):
+def output_of(command, errors=False):
+    """Standard output, with standard error where `errors` says so."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
                           timeout=TIMEOUT_S)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n"
                            f"{done.stdout[-500:]}{done.stderr[-1500:]}")
-    return done.stdout
+    return done.stdout + (done.stderr if errors else "")
 
 
 class Ours:
@@ -97,7 +98,7 @@ class Peer:
         context = work.sequences * (SHORT_PROMPT + GENERATE) + 64
         out = output_of([self.folder / "llama-batched-bench", "-m", model, "-t", self.threads, "-tb",
                          self.threads, "-c", context, "-npp", SHORT_PROMPT, "-ntg", GENERATE, "-npl",
-                         work.sequences, *self.flags])
+                         work.sequences, *self.flags], errors=True)
         head, row = None, None
         for line in out.splitlines():
             cells = [cell.strip() for cell in line.split("|")]
