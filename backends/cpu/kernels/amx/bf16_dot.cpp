@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/amx/tile_config.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -25,13 +26,7 @@ void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint3
 
 // Tiles 0 to 2 hold sums, 4 weights, 5 to 7 activations of n rows.
 void configure_tiles(uint32_t n_w_rows, uint32_t n) {
-  struct alignas(64) {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t row_bytes[16] = {};
-    uint8_t n_rows[16] = {};
-  } config;
+  TileConfig config;
   for (int tile = 0; tile < 8; ++tile) {
     const bool holds_weights = tile == 4, holds_activations = tile > 4;
     config.row_bytes[tile] = holds_weights ? 64 : static_cast<uint16_t>(4 * n);

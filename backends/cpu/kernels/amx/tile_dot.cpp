@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/amx/tile_config.hpp"
 #include "backends/cpu/kernels/strip_formats.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -73,13 +74,7 @@ class Unpacker {
 // Tiles 0 to 3 hold sums, 4 and 5 activations, 6 and 7 weights; kColumns of both go into a product.
 template <uint32_t kColumns>
 void configure_tiles() {
-  struct alignas(64) {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t row_bytes[16] = {};
-    uint8_t n_rows[16] = {};
-  } config;
+  TileConfig config;
   for (int tile = 0; tile < 8; ++tile) {
     config.row_bytes[tile] = tile == 4 || tile == 5 ? kColumns : 64;
     config.n_rows[tile] = tile == 6 || tile == 7 ? kColumns / 4 : kTileRows;
