@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "backplane/dtype.hpp"
+#include "sdk/conformance/support/ops/op_lookup.hpp"
 #include "sdk/conformance/support/ops/op_writer.hpp"
 #include "sdk/conformance/support/ops/random_blocks.hpp"
 #include "sdk/conformance/support/random_values.hpp"
@@ -12,18 +13,6 @@
 namespace bp::conformance {
 
 namespace {
-
-template <class T>
-T value_of(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.status().message());
-  return std::move(result).value();
-}
-
-const OpSchema& schema_of(const std::string& kind) {
-  const OpSchema* schema = find_op_schema(kind);
-  if (schema == nullptr) throw std::runtime_error("unknown op " + kind);
-  return *schema;
-}
 
 std::vector<uint32_t> in_order(std::span<const SlotSchema> schema,
                                const std::map<std::string, uint32_t>& filled) {

@@ -4,22 +4,11 @@
 #include <stdexcept>
 
 #include "backplane/op_shapes.hpp"
+#include "sdk/conformance/support/ops/op_lookup.hpp"
 
 namespace bp::conformance {
 
 namespace {
-
-template <class T>
-T value_of(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.status().message());
-  return std::move(result).value();
-}
-
-const OpSchema& schema_of(const std::string& kind) {
-  const OpSchema* schema = find_op_schema(kind);
-  if (schema == nullptr) throw std::runtime_error("unknown op " + kind);
-  return *schema;
-}
 
 OpShapes shapes_of(ProgramBuilder& builder, const OpSlots& slots) {
   OpShapes shapes;
