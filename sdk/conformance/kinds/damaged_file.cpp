@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -19,10 +18,8 @@ DamagedFile::DamagedFile(const fs::path& original) {
     throw Skip(original.string() + " is no file that could be damaged");
   }
   bytes_.assign(std::istreambuf_iterator<char>(in), {});
-  std::string name = (fs::temp_directory_path() / "backplane-conform-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw Skip("no folder for a copy of the model can be made");
-  folder_ = name;
-  path_ = folder_ / original.filename();
+  if (folder().empty()) throw Skip("no folder for a copy of the model can be made");
+  path_ = folder() / original.filename();
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd_ < 0) throw Skip(path_.string() + " cannot be written");
   restore_all();
@@ -30,8 +27,6 @@ DamagedFile::DamagedFile(const fs::path& original) {
 
 DamagedFile::~DamagedFile() {
   if (fd_ >= 0) close(fd_);
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 void DamagedFile::truncate(uint64_t n_bytes) const {

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "sdk/conformance/support/temporary_folder.hpp"
+
 namespace bp::conformance {
 
 class DamagedFile {
@@ -15,7 +17,7 @@ class DamagedFile {
   DamagedFile& operator=(const DamagedFile&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
   [[nodiscard]] const std::vector<uint8_t>& original() const { return bytes_; }
 
   void truncate(uint64_t n_bytes) const;
@@ -24,7 +26,8 @@ class DamagedFile {
   void restore_all() const;
 
  private:
-  std::filesystem::path folder_, path_;
+  TemporaryFolder folder_{"backplane-conform"};
+  std::filesystem::path path_;
   std::vector<uint8_t> bytes_;
   int fd_ = -1;
 };

@@ -81,9 +81,9 @@ class Socket {
 }  // namespace
 
 BackplaneServer::BackplaneServer(const Subject& subject, const ServerSettings& settings) {
-  std::string name = (fs::temp_directory_path() / "backplane-conform-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw Failure("cannot make the folder " + name);
-  folder_ = name;
+  if (folder_.path().empty()) {
+    throw Failure("cannot make a folder in " + fs::temp_directory_path().string());
+  }
   try {
     write_config(subject, settings);
     start(subject);
@@ -104,8 +104,6 @@ void BackplaneServer::stop() {
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 void BackplaneServer::write_config(const Subject& subject, const ServerSettings& settings) {
@@ -123,13 +121,13 @@ void BackplaneServer::write_config(const Subject& subject, const ServerSettings&
   model["scheduler"]["plugin"] = "fcfs";
   model["scheduler"]["max_step_tokens"] = settings.max_step_tokens;
   root["models"].push_back(model);
-  std::ofstream(folder_ / "config.yaml") << root << "\n";
+  std::ofstream(folder_.path() / "config.yaml") << root << "\n";
 }
 
 void BackplaneServer::start(const Subject& subject) {
   const std::string program = subject.options().backplane.string();
-  const std::string config = (folder_ / "config.yaml").string();
-  const std::string log = (folder_ / "log").string();
+  const std::string config = (folder_.path() / "config.yaml").string();
+  const std::string log = (folder_.path() / "log").string();
   pid_ = fork();
   if (pid_ < 0) throw Failure("no process can be started");
   if (pid_ > 0) return;
@@ -144,7 +142,7 @@ void BackplaneServer::start(const Subject& subject) {
 void BackplaneServer::wait_until_ready() {
   const std::string mark = "listening on http://127.0.0.1:";
   for (;;) {
-    const std::string log = read_all(folder_ / "log");
+    const std::string log = read_all(folder_.path() / "log");
     const size_t at = log.find(mark);
     if (at != std::string::npos && log.find('\n', at) != std::string::npos) {
       port_ = static_cast<uint16_t>(std::stoul(log.substr(at + mark.size())));
@@ -152,7 +150,8 @@ void BackplaneServer::wait_until_ready() {
     }
     if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
       pid_ = -1;
-      throw Failure("backplane serve ended before it was ready:\n" + read_all(folder_ / "log"));
+      throw Failure("backplane serve ended before it was ready:\n" +
+                    read_all(folder_.path() / "log"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -177,7 +176,7 @@ std::vector<Completion> BackplaneServer::complete(const std::vector<std::vector<
   const auto answer = nlohmann::json::parse(text.substr(body), nullptr, false);
   if (!is_ok(text) || answer.is_discarded() || !answer.contains("choices")) {
     throw Failure("backplane answers /v1/completions with\n" + text + "\nit printed\n" +
-                  read_all(folder_ / "log"));
+                  read_all(folder_.path() / "log"));
   }
   std::vector<Completion> completions(prompts.size());
   for (const auto& choice : answer["choices"]) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sdk/conformance/subject.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::conformance {
 
@@ -42,7 +43,7 @@ class BackplaneServer {
   [[nodiscard]] std::string request(const std::string& method, const std::string& path,
                                     const std::string& body) const;
 
-  std::filesystem::path folder_;  // temporary: configuration and what the server prints
+  TemporaryFolder folder_{"backplane-conform"};  // configuration and what the server prints
   pid_t pid_ = -1;
   uint16_t port_ = 0;
 };

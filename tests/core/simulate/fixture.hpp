@@ -3,35 +3,27 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
 
 #include "core/simulate/report.hpp"
 #include "core/simulate/simulator.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 #include "tests/support/built_plugin.hpp"
 
 namespace bp::testing {
 
 class SimulateTest : public ::testing::Test {
  protected:
-  SimulateTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "simulate-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~SimulateTest() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& content) const {
-    const std::string path = folder_ + "/" + name;
+    const std::string path = (folder_.path() / name).string();
     std::ofstream(path, std::ios::binary) << content;
     return path;
   }
 
  private:
-  std::string folder_;
+  conformance::TemporaryFolder folder_{"simulate"};
 };
 
 inline plugin::SchedulerHandle make_fcfs() {

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 
 #include "formats/gguf/model.hpp"
 #include "formats/gguf/part.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 #include "tests/support/gguf_builder.hpp"
 
 namespace bp::gguf {
@@ -45,25 +45,18 @@ inline void expect_accepted(const std::string& bytes) {
 // A folder that goes away with the test.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gguf-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder() { EXPECT_FALSE(folder_.path().empty()); }
 
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_.path() / name; }
   // Writes a file, then lets it grow to n_bytes without taking space on the disk.
   std::string write(const std::string& name, const std::string& bytes, uint64_t n_bytes = 0) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    if (n_bytes > bytes.size()) std::filesystem::resize_file(path_ / name, n_bytes);
+    std::ofstream(file(name), std::ios::binary) << bytes;
+    if (n_bytes > bytes.size()) std::filesystem::resize_file(file(name), n_bytes);
     return file(name);
   }
 
  private:
-  std::filesystem::path path_;
+  conformance::TemporaryFolder folder_{"gguf"};
 };
 
 }  // namespace bp::gguf

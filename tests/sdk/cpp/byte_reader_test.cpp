@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "backplane/dtype.hpp"
 #include "backplane/file.hpp"
 #include "backplane/plugin.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp {
 namespace {
@@ -59,15 +58,14 @@ TEST(TensorBytes, RefuseWhatIsNoTensor) {
 class File : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "bp-file-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
+    ASSERT_FALSE(folder_.path().empty());
     std::ofstream(path("ten")) << "0123456789";
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  [[nodiscard]] std::string path(const char* name) const { return (folder_ / name).string(); }
+  [[nodiscard]] std::string path(const char* name) const {
+    return (folder_.path() / name).string();
+  }
 
-  std::filesystem::path folder_;
+  conformance::TemporaryFolder folder_{"bp-file"};
 };
 
 TEST_F(File, GivesTheBytesOfARange) {
@@ -85,7 +83,7 @@ TEST_F(File, RefusesBytesThatAreNotThereBeforeAllocating) {
 TEST_F(File, OpensNothingButRegularFiles) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(read_file(path("pipe"), 0, 1).status().code(), Code::kIoError);
-  EXPECT_EQ(read_file(folder_.string(), 0, 1).status().code(), Code::kIoError);
+  EXPECT_EQ(read_file(folder_.path().string(), 0, 1).status().code(), Code::kIoError);
   EXPECT_EQ(read_file(path("absent"), 0, 1).status().code(), Code::kIoError);
 }
 
