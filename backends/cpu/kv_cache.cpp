@@ -87,7 +87,7 @@ Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
   std::vector<AlignedBuffer> made;
   for (const Slot& slot : slots_) {
     const uint64_t bytes = n_blocks[slot.shape.group] * slot.block_bytes;
-    BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "a KV slot", Pages::kSmall));
+    BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "a KV slot"));
     made.push_back(std::move(blocks));
   }
   for (size_t i = 0; i < made.size(); ++i) slots_[i].blocks = std::move(made[i]);

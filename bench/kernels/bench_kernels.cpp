@@ -87,7 +87,7 @@ class Bench {
  private:
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
     const WeightRows rows{memory_.data(), row_bytes(dtype, kColumns), dtype, n_rows, kColumns};
-    auto weight = PreparedWeight::create(rows, Prepare::kRepack, team_);
+    auto weight = PreparedWeight::create(rows, Prepare::kRepack, team_, arena_);
     if (weight.ok()) return std::move(weight).value();
     std::fprintf(stderr, "%s\n", weight.status().message().c_str());
     return nullptr;
@@ -137,6 +137,7 @@ class Bench {
   const Kernels& probe_ = kernels_of(available_isas().back());
   const Team& team_;
   const AlignedBuffer& memory_;
+  WeightArena arena_;
 };
 
 int run_all(uint32_t n_threads, std::string_view only) {

@@ -53,18 +53,19 @@ WeightRows WeightRows::slice(uint64_t first, uint64_t n) const {
 
 Result<std::shared_ptr<const PreparedWeight>> PreparedWeight::create(const WeightRows& rows,
                                                                      Prepare prepare,
-                                                                     const Team& team) {
+                                                                     const Team& team,
+                                                                     WeightArena& arena) {
   auto weight = std::make_shared<PreparedWeight>();
   weight->rows_ = rows;
   if (const auto layout = layout_for(rows, prepare)) {
     weight->layout_ = *layout;
     weight->strip_bytes_ = strip_bytes(*layout, rows.n_columns);
     weight->form_ = prepare == Prepare::kRepack ? Form::kStrips : Form::kBlocks;
-    if (prepare == Prepare::kRepack) BP_TRY(weight->pack(team));
+    if (prepare == Prepare::kRepack) BP_TRY(weight->pack(team, arena));
   } else if (const auto type = float_type_of(rows.dtype)) {
     weight->float_type_ = *type;
     weight->form_ = Form::kFloats;
-    BP_TRY(weight->align());
+    BP_TRY(weight->align(arena));
   }
   return std::shared_ptr<const PreparedWeight>(std::move(weight));
 }
@@ -76,29 +77,35 @@ uint64_t PreparedWeight::repacked_bytes(const WeightRows& rows) {
   return n_strips * cpu::strip_bytes(*layout, rows.n_columns);
 }
 
-Status PreparedWeight::pack(const Team& team) {
-  BP_ASSIGN(owned_, AlignedBuffer::allocate(n_strips() * strip_bytes_, "packed weights"));
+Status PreparedWeight::own(size_t n_bytes, WeightArena& arena) {
+  BP_ASSIGN(owned_, arena.allocate(n_bytes));
+  owned_bytes_ = n_bytes;
+  return {};
+}
+
+Status PreparedWeight::pack(const Team& team, WeightArena& arena) {
+  BP_TRY(own(n_strips() * strip_bytes_, arena));
   team.parallel_for(n_strips(), [this](uint64_t i) {
     const auto strip = static_cast<uint32_t>(i);
     pack_strip(layout_, rows_.dtype, rows_.row(i * kStripRows), rows_.row_stride_bytes,
-               rows_of_strip(strip), rows_.n_columns, owned_.data() + i * strip_bytes_);
+               rows_of_strip(strip), rows_.n_columns, owned_.get() + i * strip_bytes_);
   });
   return {};
 }
 
 // Kernels read whole elements: rows that a file put at odd addresses are copied.
-Status PreparedWeight::align() {
+Status PreparedWeight::align(WeightArena& arena) {
   const size_t element = dtype_info(rows_.dtype).block_bytes;
   if (reinterpret_cast<uintptr_t>(rows_.data) % element == 0 &&
       rows_.row_stride_bytes % element == 0) {
     return {};
   }
   const size_t stride = row_bytes(rows_.dtype, rows_.n_columns);
-  BP_ASSIGN(owned_, AlignedBuffer::allocate(rows_.n_rows * stride, "aligned weights"));
+  BP_TRY(own(rows_.n_rows * stride, arena));
   for (uint32_t r = 0; r < rows_.n_rows; ++r) {
-    std::memcpy(owned_.data() + r * stride, rows_.row(r), stride);
+    std::memcpy(owned_.get() + r * stride, rows_.row(r), stride);
   }
-  rows_.data = owned_.data();
+  rows_.data = owned_.get();
   rows_.row_stride_bytes = stride;
   return {};
 }
@@ -125,7 +132,7 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
   if (takes_panels()) {
     const uint8_t* packed = scratch;
     if (form_ == Form::kStrips) {
-      packed = owned_.data() + strip * strip_bytes_;
+      packed = owned_.get() + strip * strip_bytes_;
     } else {
       pack_strip(layout_, rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns,
                  scratch);

@@ -5,11 +5,11 @@
 #include <memory>
 #include <span>
 
-#include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/rows/panels.hpp"
 #include "backends/cpu/threads/team.hpp"
 #include "backends/cpu/weights/strip_layout.hpp"
+#include "backends/cpu/weights/weight_arena.hpp"
 #include "backplane/backend.hpp"
 #include "backplane/dtype.h"
 #include "backplane/program.h"
@@ -48,9 +48,10 @@ struct Activations {
 
 class PreparedWeight {
  public:
-  // The rows outlive the weight.
+  // The rows outlive the weight; what it holds itself comes from the arena.
   static Result<std::shared_ptr<const PreparedWeight>> create(const WeightRows& rows,
-                                                              Prepare prepare, const Team& team);
+                                                              Prepare prepare, const Team& team,
+                                                              WeightArena& arena);
 
   // Memory that kRepack takes for these rows.
   [[nodiscard]] static uint64_t repacked_bytes(const WeightRows& rows);
@@ -66,7 +67,7 @@ class PreparedWeight {
     return form_ == Form::kFloats && float_type_ == FloatType::kBF16 &&
            rows_.n_columns % kBf16Columns == 0;
   }
-  [[nodiscard]] uint64_t owned_bytes() const { return owned_.size(); }
+  [[nodiscard]] uint64_t owned_bytes() const { return owned_bytes_; }
   // Of memory for dot_strip, aligned to 64.
   [[nodiscard]] size_t scratch_bytes() const;
 
@@ -83,8 +84,9 @@ class PreparedWeight {
     kDecoded,  // any other type, decoded to float32 when used
   };
 
-  [[nodiscard]] Status pack(const Team& team);
-  [[nodiscard]] Status align();
+  [[nodiscard]] Status pack(const Team& team, WeightArena& arena);
+  [[nodiscard]] Status align(WeightArena& arena);
+  [[nodiscard]] Status own(size_t n_bytes, WeightArena& arena);
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
 
   WeightRows rows_;
@@ -92,7 +94,8 @@ class PreparedWeight {
   StripLayout layout_{};
   FloatType float_type_{};
   size_t strip_bytes_ = 0;
-  AlignedBuffer owned_;
+  WeightArena::Piece owned_;
+  uint64_t owned_bytes_ = 0;
 };
 
 }  // namespace bp::cpu

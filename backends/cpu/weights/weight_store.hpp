@@ -18,6 +18,7 @@ class WeightStore {
 
  private:
   std::mutex mutex_;
+  WeightArena arena_;
   std::map<std::pair<WeightRows, Prepare>, std::weak_ptr<const PreparedWeight>> weights_;
 };
 
