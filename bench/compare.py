@@ -5,12 +5,14 @@
       --peer llama.cpp=PATH/bin [--peer "ik=PATH/bin:-rtr 1"] [--work prefill,decode,...]
       [--rounds 5] [--threads 2] [--json OUT.json] [--chart OUT.svg] MODEL.gguf [MODEL.gguf ...]
 
-A peer is a folder with llama-bench and llama-batched-bench, and flags for llama-bench after a colon.
+A peer is a folder with llama-bench, llama-batched-bench and, where llama-bench knows no depth,
+llama-sweep-bench, and flags for llama-bench after a colon.
 Samples alternate: ours, peer, ours, peer, ... with a probe of the machine between any two. A pair
 (ours, peer of the same round) counts only where the read rate seen before and after both samples
 stayed within --tolerance; a cell without such a pair is given as unsettled, not as a ratio.
 
-Work: prefill, decode, prefill@DEPTH, decode@DEPTH, decode*N (N sequences, prompt 128, generate 64).
+Work: prefill, decode, prefill@DEPTH, decode@DEPTH, decode*N (N sequences, prompt 128, generate 64),
+start (from exec to the end of a run of one token, the file in the page cache; given as runs/s).
 """
 import argparse
 import json
@@ -19,18 +21,21 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 
 PROMPT, GENERATE, SHORT_PROMPT = 512, 64, 128
 TIMEOUT_S = 3600
+START_PROMPT = "The capital of Italy is"
 
 
 class Work:
     """One row of the table: what is measured."""
 
     def __init__(self, text):
-        match = re.fullmatch(r"(prefill|decode)(?:@(\d+))?(?:\*(\d+))?", text)
-        if not match or (match[1] == "prefill" and match[3]):
-            sys.exit(f"compare.py: what is '{text}'? prefill, decode, decode@4096, decode*16, ...")
+        match = re.fullmatch(r"(prefill|decode|start)(?:@(\d+))?(?:\*(\d+))?", text)
+        if (not match or (match[1] == "prefill" and match[3])
+                or (match[1] == "start" and text != "start")):
+            sys.exit(f"compare.py: what is '{text}'? prefill, decode, decode@4096, decode*16, start")
         self.text, self.kind = text, match[1]
         self.depth, self.sequences = int(match[2] or 0), int(match[3] or 1)
 
@@ -45,6 +50,24 @@ def output_of(command, errors=False):
     return done.stdout + (done.stderr if errors else "")
 
 
+def seconds_of(command):
+    begin = time.monotonic()
+    output_of(command)
+    return time.monotonic() - begin
+
+
+def rows_of_table(text, column):
+    """The rows of numbers under the line of heads that has this one, as {head: text}."""
+    head, rows = None, []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if column in cells:
+            head = cells
+        elif head and len(cells) == len(head) and re.fullmatch(r"\d+", cells[1] or ""):
+            rows.append(dict(zip(head, cells)))
+    return rows
+
+
 class Ours:
     name = "backplane"
 
@@ -52,6 +75,9 @@ class Ours:
         self.program, self.threads = program, threads
 
     def sample(self, model, work):
+        if work.kind == "start":
+            return 1 / seconds_of([self.program, "run", model, "--prompt", START_PROMPT, "--raw",
+                                   "--max-tokens", 1, "--temperature", 0])
         generate = GENERATE if work.kind == "decode" else 0
         prompt = PROMPT if work.kind == "prefill" else (SHORT_PROMPT if work.sequences > 1 else 0)
         document = json.loads(output_of(
@@ -77,7 +103,17 @@ class Peer:
         return done.stdout + done.stderr
 
     def sample(self, model, work):
+        if work.kind == "start":
+            return 1 / seconds_of(self.start_command(model))
         return self.several(model, work) if work.sequences > 1 else self.one(model, work)
+
+    def start_command(self, model):
+        program = self.folder / "llama-completion"
+        flags = ["-no-cnv"]
+        if not program.exists():  # an older one, which completes unless told to converse
+            program, flags = self.folder / "llama-cli", []
+        return [program, "-m", model, "-t", self.threads, "-p", START_PROMPT, "-n", 1, "--temp", 0,
+                "--no-warmup", *flags, *self.flags]
 
     def one(self, model, work):
         command = [self.folder / "llama-bench", "-m", model, "-t", self.threads, "-r", 1, "-o", "json",
@@ -89,9 +125,18 @@ class Peer:
         elif work.kind == "decode":  # an older llama-bench: generation after a prompt
             command += ["-p", 0, "-n", 0, "-gp", f"{work.depth},{GENERATE}"]
         else:
-            return None
+            return self.prefill_of_sweep(model, work)
         results = json.loads(output_of(command))
         return float(results[-1]["avg_ts"])
+
+    # Of a sweep in chunks as long as the prompt, the one that begins at the depth.
+    def prefill_of_sweep(self, model, work):
+        out = output_of([self.folder / "llama-sweep-bench", "-m", model, "-t", self.threads, "-c",
+                         work.depth + 2 * PROMPT, "-ub", PROMPT, *self.flags], errors=True)
+        rows = [row for row in rows_of_table(out, "S_PP t/s") if row["N_KV"] == str(work.depth)]
+        if not rows:
+            raise RuntimeError(f"llama-sweep-bench printed nothing for {work.depth}:\n{out[-800:]}")
+        return float(rows[0]["S_PP t/s"])
 
     # Only the generation's column of the table counts.
     def several(self, model, work):
@@ -99,16 +144,10 @@ class Peer:
         out = output_of([self.folder / "llama-batched-bench", "-m", model, "-t", self.threads, "-tb",
                          self.threads, "-c", context, "-npp", SHORT_PROMPT, "-ntg", GENERATE, "-npl",
                          work.sequences, *self.flags], errors=True)
-        head, row = None, None
-        for line in out.splitlines():
-            cells = [cell.strip() for cell in line.split("|")]
-            if "S_TG t/s" in cells:
-                head = cells
-            elif head and len(cells) == len(head) and re.fullmatch(r"\d+", cells[1] or ""):
-                row = cells
-        if row is None:
+        rows = rows_of_table(out, "S_TG t/s")
+        if not rows:
             raise RuntimeError(f"llama-batched-bench printed no table:\n{out[-800:]}")
-        return float(row[head.index("S_TG t/s")])
+        return float(rows[-1]["S_TG t/s"])
 
 
 class Probe:
@@ -235,9 +274,9 @@ def main():
             samples = measure(model, work, ours, peers, probe, options.rounds, options.tolerance)
             rows.append(summary(model, work, samples, peers, options.tolerance))
             print_row(rows[-1], peers)
-    if options.json:
-        document = {"machine": machine, "rows": rows}
-        pathlib.Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+            if options.json:
+                document = {"machine": machine, "rows": rows}
+                pathlib.Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
     if options.chart:
         chart(rows, options.chart)
 
