@@ -14,8 +14,6 @@
 #include "core/cli/commands.hpp"
 #include "core/cli/machine_probe.hpp"
 #include "core/cli/progress.hpp"
-#include "core/config/config.hpp"
-#include "core/config/kv_section.hpp"
 
 namespace bp::cli {
 
@@ -210,7 +208,7 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
 
 void print_table(const BenchOptions& options, const Cost& cost, const Machine& machine,
                  const std::vector<Measured>& results) {
-  fmt::print("{}\n{}, {} threads: reads {:.1f} GB/s, int8 {:.2f} TOPS\n\n", options.model,
+  fmt::print("{}\n{}, {} threads: reads {:.1f} GB/s, int8 {:.2f} TOPS\n\n", options.model.model,
              machine.cpu, machine.n_threads, machine.bandwidth_gb_s, machine.int8_tops);
   fmt::print("{:<8} {:>9} {:>8} {:>12}\n", "", "SEQUENCES", "DEPTH", "TOKENS/S");
   for (const Measured& m : results) {
@@ -228,7 +226,7 @@ void print_json(const BenchOptions& options, const Machine& machine,
                     {"depth", m.depth},
                     {"tokens_per_s", m.tokens_s}});
   }
-  const nlohmann::ordered_json document = {{"model", options.model},
+  const nlohmann::ordered_json document = {{"model", options.model.model},
                                            {"prompt", options.n_prompt},
                                            {"generate", options.n_generate},
                                            {"machine",
@@ -260,11 +258,8 @@ Result<runtime::CompiledModel> compile(runtime::Runtime& runtime, const config::
 }  // namespace
 
 Status bench(const BenchOptions& options) {
-  BP_ASSIGN(const auto runtime, runtime::default_runtime(options.n_threads));
-  BP_ASSIGN(config::Model config,
-            config::default_model(options.model, options.backend, runtime->catalog()));
-  BP_TRY(config::set_kv_types(options.kv_types, config.backend));
-  BP_TRY(config::add_overrides(options.overrides, runtime->catalog(), config.backend));
+  BP_ASSIGN(const auto runtime, runtime::default_runtime(options.model.n_threads));
+  BP_ASSIGN(const config::Model config, configured(options.model, runtime->catalog()));
   BP_ASSIGN(const runtime::CompiledModel compiled, compile(*runtime, config, limits_of(options)));
   const auto depths = fitting_depths(
       options, std::min(compiled.limits.context, compiled.parts->model.context_length));

@@ -90,21 +90,37 @@ void add_render(CLI::App& app, RenderOptions& o, Command& command) {
   });
 }
 
+void add_model_options(CLI::App& sub, ModelOptions& o) {
+  sub.add_option("MODEL", o.model, kModelHelp)->required();
+  sub.add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
+      ->default_val("cpu");
+  sub.add_option("--kv", o.kv_types, kKvHelp);
+  sub.add_option("--override", o.overrides, kOverrideHelp);
+  sub.add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+}
+
+void add_perplexity(CLI::App& app, PerplexityOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("perplexity", "how well a model foretells a text");
+  add_model_options(*sub, o.model);
+  sub->add_option("FILE", o.file, "the text, in UTF-8")->required();
+  sub->add_option("--context", o.context,
+                  "tokens of a window, whose later half is scored; what is left over is not")
+      ->capture_default_str()
+      ->check(CLI::Range(2u, 1u << 24));
+  sub->add_flag("--json", o.json, "as JSON");
+  sub->callback([&] { command = [&] { return perplexity(o); }; });
+}
+
 void add_logits(CLI::App& app, LogitsOptions& o, Command& command) {
   auto* sub = app.add_subcommand("logits", "the logits behind the last of some tokens, as JSON");
-  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  add_model_options(*sub, o.model);
   sub->add_option("--tokens", o.tokens, "token ids, as 1,2,3")->required()->delimiter(',');
-  sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
-      ->default_val("cpu");
-  sub->add_option("--kv", o.kv_types, kKvHelp);
-  sub->add_option("--override", o.overrides, kOverrideHelp);
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->callback([&] { command = [&] { return logits(o); }; });
 }
 
 void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
   auto* sub = app.add_subcommand("bench", "measure prefill and decode in tokens per second");
-  sub->add_option("MODEL", o.model, kModelHelp)->required();
+  add_model_options(*sub, o.model);
   const auto most_tokens = CLI::Range(0u, 1u << 24);
   sub->add_option("--prompt", o.n_prompt, "tokens of prefill")
       ->capture_default_str()
@@ -118,10 +134,6 @@ void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
   sub->add_option("--depth", o.depths, "tokens already in the context, as 0,4096")
       ->delimiter(',')
       ->check(most_tokens);
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
-  sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
-  sub->add_option("--kv", o.kv_types, kKvHelp);
-  sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_flag("--json", o.json, "as JSON");
   sub->callback([&] { command = [&] { return bench(o); }; });
 }
@@ -169,6 +181,7 @@ struct AllOptions {
   TokenizeOptions tokenize;
   RenderOptions render;
   LogitsOptions logits;
+  PerplexityOptions perplexity;
   BenchOptions bench;
   SimulateOptions simulate;
 };
@@ -211,6 +224,7 @@ int run_command_line(int argc, char** argv) {
   add_tokenize(app, options.tokenize, command);
   add_render(app, options.render, command);
   add_logits(app, options.logits, command);
+  add_perplexity(app, options.perplexity, command);
   add_bench(app, options.bench, command);
   add_simulate(app, options.simulate, command);
   try {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backplane/status.hpp"
+#include "core/cli/model_options.hpp"
 #include "core/simulate/limits.hpp"
 
 namespace bp::cli {
@@ -57,25 +58,25 @@ struct RenderOptions {
 Status render(const RenderOptions& options);
 
 struct LogitsOptions {
-  std::string model;
+  ModelOptions model;
   std::vector<int32_t> tokens;
-  std::string backend;
-  std::string kv_types;                // as config::set_kv_types takes them; empty: auto
-  std::vector<std::string> overrides;  // "OP=PLUGIN"
-  uint32_t n_threads = 0;
 };
 Status logits(const LogitsOptions& options);
 
+struct PerplexityOptions {
+  ModelOptions model;
+  std::string file;
+  uint32_t context = 512;
+  bool json = false;
+};
+Status perplexity(const PerplexityOptions& options);
+
 struct BenchOptions {
-  std::string model;
+  ModelOptions model;
   uint32_t n_prompt = 512;
   uint32_t n_generate = 64;
   std::vector<uint32_t> sequences = {1, 4, 16};
   std::vector<uint32_t> depths = {0, 4096};
-  uint32_t n_threads = 0;
-  std::string backend;
-  std::string kv_types;                // as config::set_kv_types takes them; empty: auto
-  std::vector<std::string> overrides;  // "OP=PLUGIN"
   bool json = false;
 };
 Status bench(const BenchOptions& options);

@@ -1,6 +1,7 @@
 """The command line: exit codes, and what each command prints."""
 
 import json
+import math
 import os
 import subprocess
 
@@ -19,7 +20,18 @@ from support import (
     tiny_expected,
 )
 
-COMMANDS = ["serve", "run", "plugins", "inspect", "tokenize", "render", "logits", "bench"]
+COMMANDS = [
+    "serve",
+    "run",
+    "plugins",
+    "inspect",
+    "tokenize",
+    "render",
+    "logits",
+    "perplexity",
+    "bench",
+    "simulate",
+]
 
 
 class ExitCodes(CommandTest):
@@ -38,6 +50,8 @@ class ExitCodes(CommandTest):
             ["logits", TINY],
             ["logits", TINY, "--tokens", "1,two"],
             ["render"],
+            ["perplexity", TINY],
+            ["perplexity", TINY, "text", "--context", "1"],
             ["run", TINY, "--temperature", "-1"],
             ["bench", TINY, "--sequences", "0"],
         ]
@@ -153,6 +167,56 @@ class Inspect(CommandTest):
         path = data("tokenizers", "gpt-2.gguf")
         found = json.loads(self.assert_done(backplane("inspect", path, "--json")))
         self.assertEqual(found["tokenizer"]["n_vocab"], 50257)
+
+
+class Perplexity(CommandTest):
+    TEXT = "The cat sat on the mat, and the dog looked on. " * 4
+
+    def measure(self, text, *options):
+        path = self.write("text", text)
+        return json.loads(self.assert_done(backplane("perplexity", TINY, path, "--json", *options)))
+
+    def scores(self, context):
+        """Negative log-probabilities behind the middle of each window, from `logits`."""
+        stdin = self.TEXT.encode()
+        ids = json.loads(
+            self.assert_done(backplane("tokenize", TINY, "--no-special", "--plain", stdin=stdin))
+        )
+        scores = []
+        for first in range(0, len(ids) - context + 1, context):
+            window = ids[first : first + context]
+            for i in range(context // 2 + 1, context):
+                row = logits(TINY, window[:i])
+                largest = max(row)
+                total = sum(math.exp(value - largest) for value in row)
+                scores.append(math.log(total) + largest - row[window[i]])
+        return scores
+
+    def test_is_what_the_logits_say(self):
+        scores = self.scores(16)
+        mean = sum(scores) / len(scores)
+        found = self.measure(self.TEXT, "--context", "16")
+        self.assertEqual(found["tokens"], len(scores))
+        self.assertEqual(found["windows"], len(scores) // 7)
+        self.assertAlmostEqual(found["perplexity"] / math.exp(mean), 1, places=4)
+        spread = (sum((x - mean) ** 2 for x in scores) / (len(scores) - 1)) ** 0.5
+        error = math.exp(mean) * spread / len(scores) ** 0.5
+        self.assertAlmostEqual(found["standard_error"] / error, 1, places=4)
+
+    def test_steps_of_a_long_window_agree_with_a_short_one(self):
+        # One window longer than the rows of a step, from f32 on: chunks change nothing.
+        text = self.TEXT * 8
+        found = self.measure(text, "--context", "300", "--backend", "reference")
+        self.assertGreater(found["tokens"], 128)
+        other = self.measure(text, "--context", "300", "--backend", "cpu")
+        self.assertAlmostEqual(found["perplexity"] / other["perplexity"], 1, delta=0.05)
+
+    def test_a_text_without_two_tokens_is_refused(self):
+        for text in ["", "a"]:
+            done = backplane("perplexity", TINY, self.write("short", text))
+            self.assert_one_clear_line(done, "short", "two tokens")
+        done = backplane("perplexity", TINY, "/nowhere/text")
+        self.assert_one_clear_line(done, "/nowhere/text")
 
 
 class Tokenize(CommandTest):

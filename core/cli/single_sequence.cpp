@@ -1,0 +1,103 @@
+#include "core/cli/single_sequence.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backplane/plugin.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace bp::cli {
+
+Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint32_t context,
+                                              uint32_t max_rows) {
+  BP_ASSIGN(auto runtime, runtime::default_runtime(options.n_threads));
+  BP_ASSIGN(const config::Model config, configured(options, runtime->catalog()));
+  runtime::CompileLimits limits;
+  limits.context = context;
+  limits.max_step_tokens = kMaxStepTokens;
+  limits.max_sequences = 1;
+  limits.max_output_rows = max_rows;
+  BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config));
+  BP_ASSIGN(runtime::CompiledModel compiled,
+            runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
+  BP_ASSIGN(const runtime::KvPlan plan,
+            runtime::plan_kv(compiled.memory, compiled.limits, context, std::nullopt));
+  BP_TRY(runtime::allocate_kv(compiled.executable, compiled.memory, plan.n_blocks));
+  BP_TRY(compiled.executable.warm_up(nullptr));
+  return SingleSequence(std::move(runtime), std::move(compiled), context);
+}
+
+SingleSequence::SingleSequence(std::unique_ptr<runtime::Runtime> runtime,
+                               runtime::CompiledModel compiled, uint32_t context)
+    : runtime_(std::move(runtime)), compiled_(std::move(compiled)) {
+  const uint32_t n_blocks = (context - 1) / compiled_.memory.block_size + 1;
+  blocks_.resize(n_blocks);
+  std::iota(blocks_.begin(), blocks_.end(), 1);
+  tables_.assign(compiled_.memory.n_groups, bp_block_table{blocks_.data(), n_blocks, 0});
+}
+
+Status SingleSequence::check(std::span<const int32_t> tokens) const {
+  for (const int32_t token : tokens) {
+    if (token < 0 || static_cast<uint32_t>(token) >= n_vocab()) {
+      return invalid_argument(
+          fmt::format("token id {} is outside the vocabulary of {}", token, n_vocab()));
+    }
+  }
+  return {};
+}
+
+// The rows wanted fall into the last step.
+Status SingleSequence::append(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows,
+                              float* logits) {
+  while (!tokens.empty()) {
+    const size_t rest = tokens.size() > n_rows ? tokens.size() - n_rows : tokens.size();
+    const size_t n =
+        tokens.size() <= kMaxStepTokens ? tokens.size() : std::min<size_t>(kMaxStepTokens, rest);
+    const bool is_last = n == tokens.size();
+    BP_TRY(step(tokens.first(n), position, is_last ? n_rows : 0, logits));
+    tokens = tokens.subspan(n);
+    position += static_cast<uint32_t>(n);
+  }
+  return {};
+}
+
+Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows,
+                            float* logits) {
+  const auto n = static_cast<uint32_t>(tokens.size());
+  std::vector<int32_t> positions(n);
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(position));
+  std::vector<uint32_t> rows(n_rows);
+  std::iota(rows.begin(), rows.end(), n - n_rows);
+  const uint32_t query_start[] = {0, n};
+  const uint32_t context_len = position + n;
+  auto output = make_growable<bp_output>();
+  output.n_rows = n_rows;
+  output.dtype = BP_DTYPE_F32;
+  output.rows = rows.data();
+  output.data = logits;
+  output.row_stride_bytes = n_vocab() * sizeof(float);
+  const bp_output* outputs[] = {&output};
+  int32_t seq_status = BP_SEQ_OK;
+  auto batch = make_growable<bp_batch>();
+  batch.n_tokens = n;
+  batch.n_seqs = 1;
+  batch.n_groups = static_cast<uint32_t>(tables_.size());
+  batch.n_outputs = n_rows > 0 ? 1 : 0;
+  batch.tokens = tokens.data();
+  batch.positions = positions.data();
+  batch.query_start = query_start;
+  batch.context_len = &context_len;
+  batch.block_tables = tables_.data();
+  batch.outputs = outputs;
+  batch.seq_status = &seq_status;
+  uint64_t ticket = 0;
+  BP_TRY(compiled_.executable.submit(batch, ticket));
+  BP_TRY(compiled_.executable.collect(ticket));
+  if (seq_status != BP_SEQ_OK) return internal_error("the backend failed on these tokens");
+  return {};
+}
+
+}  // namespace bp::cli

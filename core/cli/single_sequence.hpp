@@ -1,0 +1,42 @@
+#pragma once
+// One sequence of tokens straight on an executable, for `logits` and `perplexity`: blocks 1, 2, 3,
+// ..., neither scheduler nor sampler.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/cli/model_options.hpp"
+#include "core/runtime/compiled_model.hpp"
+
+namespace bp::cli {
+
+class SingleSequence {
+ public:
+  static constexpr uint32_t kMaxStepTokens = 512;
+
+  // Compiled for sequences of `context` tokens and logits of `max_rows` of them in a step.
+  static Result<SingleSequence> create(const ModelOptions& options, uint32_t context,
+                                       uint32_t max_rows);
+
+  [[nodiscard]] uint32_t n_vocab() const { return compiled_.parts->model.n_vocab; }
+  [[nodiscard]] Status check(std::span<const int32_t> tokens) const;
+
+  // Computes tokens[0, n) that follow `position` earlier ones, with the logits behind the last
+  // n_rows of them. n_rows is at most kMaxStepTokens.
+  // logits: [n_rows, n_vocab].
+  Status append(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows, float* logits);
+
+ private:
+  SingleSequence(std::unique_ptr<runtime::Runtime> runtime, runtime::CompiledModel compiled,
+                 uint32_t context);
+  Status step(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows, float* logits);
+
+  std::unique_ptr<runtime::Runtime> runtime_;
+  runtime::CompiledModel compiled_;
+  std::vector<int32_t> blocks_;
+  std::vector<bp_block_table> tables_;
+};
+
+}  // namespace bp::cli
