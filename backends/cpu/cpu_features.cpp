@@ -24,6 +24,10 @@ BP_CPU_DECLARE(scalar)
 #if defined(__x86_64__)
 BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
+namespace avx2_vnni {
+void set_strip_kernels(Kernels& kernels);
+void set_attention_kernels(Kernels& kernels);
+}
 namespace avx512_bf16 {
 void set_bf16_kernels(Kernels& kernels);
 }
@@ -47,7 +51,7 @@ namespace {
     return kernels;                      \
   }()
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "amx"};
+constexpr std::string_view kNames[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx"};
 
 #if defined(__x86_64__)
 // clang 14 does not know "f16c".
@@ -59,15 +63,21 @@ bool has_f16c() {
 bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
+// Of the first page of extended features.
+bool has_extended(unsigned eax_bit) {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & 1u << eax_bit) != 0;
+}
+bool has_avx2_vnni() {
+  return has_avx2() && has_extended(4);
+}
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vnni");
 }
 bool has_avx512_bf16() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned kBf16 = 1u << 5;
-  return has_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kBf16) != 0;
+  return has_avx512() && has_extended(5);
 }
 // Linux gives the tiles' state to a process that asks for it, and to its threads from then on.
 bool may_use_tiles() {
@@ -97,6 +107,7 @@ std::vector<Isa> available_isas() {
   std::vector<Isa> isas = {Isa::kScalar};
 #if defined(__x86_64__)
   if (has_avx2()) isas.push_back(Isa::kAvx2);
+  if (has_avx2_vnni()) isas.push_back(Isa::kAvx2Vnni);
   if (has_avx512()) isas.push_back(Isa::kAvx512);
   if (has_avx512_bf16()) isas.push_back(Isa::kAvx512Bf16);
   if (has_amx()) isas.push_back(Isa::kAmx);
@@ -113,7 +124,9 @@ Result<Isa> choose_isa(std::string_view name) {
   std::string has;
   for (Isa isa : isas) has += (has.empty() ? "" : ", ") + std::string(isa_name(isa));
   if (!known) {
-    return invalid_argument("isa: '" + std::string(name) + "' is not auto, scalar, avx2, avx512, avx512_bf16 or amx");
+    std::string all = "auto";
+    for (const std::string_view one : kNames) all += ", " + std::string(one);
+    return invalid_argument("isa: '" + std::string(name) + "' is none of " + all);
   }
   return unsupported("isa: this processor does not run the " + std::string(name) +
                      " kernels; it runs " + has);
@@ -143,6 +156,16 @@ const Kernels& kernels_of(Isa isa) {
   if (isa == Isa::kAvx512) {
     static const Kernels kAvx512 = BP_CPU_TABLE(avx512);
     return kAvx512;
+  }
+  if (isa == Isa::kAvx2Vnni) {
+    static const Kernels kAvx2Vnni = [] {
+      Kernels kernels = kernels_of(Isa::kAvx2);
+      kernels.name = "avx2_vnni";
+      avx2_vnni::set_strip_kernels(kernels);
+      avx2_vnni::set_attention_kernels(kernels);
+      return kernels;
+    }();
+    return kAvx2Vnni;
   }
   if (isa == Isa::kAvx2) {
     static const Kernels kAvx2 = BP_CPU_TABLE(avx2);

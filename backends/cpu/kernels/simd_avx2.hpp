@@ -1,20 +1,29 @@
 #pragma once
-// Sixteen lanes as two 256-bit registers. Needs AVX2, FMA and F16C.
-// Included by the kernels of this instruction set alone; everything has internal linkage.
+// Sixteen lanes as two 256-bit registers. Needs AVX2, FMA and F16C; for the namespace avx2_vnni
+// also AVX-VNNI, whose byte products are one instruction.
+// Included by the kernels of these instruction sets alone; everything has internal linkage.
 
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __AVXVNNI__
+#define BP_CPU_ISA avx2_vnni
+#else
 #define BP_CPU_ISA avx2
+#endif
 
-namespace bp::cpu::avx2 {
+namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
+#ifdef __AVXVNNI__
+inline constexpr bool kSignedAsUnsigned = true;
+#else
 inline constexpr bool kSignedAsUnsigned = false;
+#endif
 
 struct F32x16 {
   __m256 a, b;
@@ -254,6 +263,21 @@ inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
   return {_mm256_or_si256(x.a, pair_at_16<I>(pairs.a)),
           _mm256_or_si256(x.b, pair_at_16<I>(pairs.b))};
 }
+#ifdef __AVXVNNI__
+// Signed bytes in the form that dot_signed takes: moved up by 128.
+inline U8x64 prepare_signed(U8x64 x) {
+  const __m256i offset = _mm256_set1_epi8(-128);
+  return {_mm256_xor_si256(x.a, offset), _mm256_xor_si256(x.b, offset)};
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a.
+inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
+  const __m256i four = _mm256_set1_epi32(a);
+  return {_mm256_dpbusd_avx_epi32(sum.a, w.a, four), _mm256_dpbusd_avx_epi32(sum.b, w.b, four)};
+}
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
+  return dot(sum, w, a);
+}
+#else
 // Signed bytes in the form that dot_signed takes: as they are.
 inline U8x64 prepare_signed(U8x64 x) {
   return x;
@@ -273,6 +297,7 @@ inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return {dot(sum.a, _mm256_abs_epi8(w.a), _mm256_sign_epi8(four, w.a)),
           dot(sum.b, _mm256_abs_epi8(w.b), _mm256_sign_epi8(four, w.b))};
 }
+#endif
 
 }  // namespace
-}  // namespace bp::cpu::avx2
+}  // namespace bp::cpu::BP_CPU_ISA

@@ -30,6 +30,7 @@ inline std::vector<NamedFactory> cpu_factories() {
     const std::string name(cpu::isa_name(isa));
     if (isa == cpu::Isa::kScalar) all.push_back({name, &kCpuFactory<cpu::Isa::kScalar>});
     if (isa == cpu::Isa::kAvx2) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx2>});
+    if (isa == cpu::Isa::kAvx2Vnni) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx2Vnni>});
     if (isa == cpu::Isa::kAvx512) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx512>});
     if (isa == cpu::Isa::kAvx512Bf16) {
       all.push_back({name, &kCpuFactory<cpu::Isa::kAvx512Bf16>});
