@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "backplane/text.hpp"
 #include "formats/gguf/limits.hpp"
-#include "formats/gguf/text.hpp"
 
 namespace bp::gguf {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backplane/plugin.hpp"
-#include "formats/gguf/text.hpp"
+#include "backplane/text.hpp"
 #include "formats/gguf/types.hpp"
 #include "formats/gguf/unique.hpp"
 
@@ -22,12 +22,12 @@ class MetadataReader {
     const uint64_t start = cursor_.offset();
     BP_ASSIGN(const std::string_view key, cursor_.read_string(1, kMaxKeyBytes, "metadata key"));
     if (!is_text(key)) {
-      return cursor_.invalid(start, "metadata key " + quoted(key) + " is not UTF-8 without NUL");
+      return cursor_.invalid(start, "metadata key " + quote(key) + " is not UTF-8 without NUL");
     }
     entry.key = to_bp_str(key);
     Status status = read_value(entry);
     if (!status.ok())
-      return Status(status.code(), status.message() + " (in key " + quoted(key) + ")");
+      return Status(status.code(), status.message() + " (in key " + quote(key) + ")");
     return entry;
   }
 
@@ -131,7 +131,7 @@ Result<std::vector<bp_metadata>> read_metadata(Cursor& cursor, uint64_t n_key_va
   }
   if (const auto i = find_duplicate(metadata, [](const bp_metadata& m) { return view(m.key); })) {
     return cursor.invalid(offsets[*i],
-                          "metadata key " + quoted(view(metadata[*i].key)) + " stands twice");
+                          "metadata key " + quote(view(metadata[*i].key)) + " stands twice");
   }
   return metadata;
 }

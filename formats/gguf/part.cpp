@@ -5,10 +5,10 @@
 #include <string_view>
 #include <utility>
 
+#include "backplane/text.hpp"
 #include "formats/gguf/cursor.hpp"
 #include "formats/gguf/limits.hpp"
 #include "formats/gguf/metadata.hpp"
-#include "formats/gguf/text.hpp"
 #include "formats/gguf/types.hpp"
 
 namespace bp::gguf {
@@ -29,7 +29,7 @@ Status check_magic(Cursor& cursor) {
                           "not a GGUF file but perhaps a git-lfs pointer to one: fetch the file "
                           "with `git lfs pull`");
   }
-  return cursor.invalid(0, "magic is " + quoted(magic) + "; a GGUF file begins with \"GGUF\"");
+  return cursor.invalid(0, "magic is " + quote(magic) + "; a GGUF file begins with \"GGUF\"");
 }
 
 Status check_version(Cursor& cursor) {

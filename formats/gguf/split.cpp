@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "backplane/plugin.hpp"
+#include "backplane/text.hpp"
 #include "formats/gguf/limits.hpp"
 #include "formats/gguf/metadata.hpp"
-#include "formats/gguf/text.hpp"
 #include "formats/gguf/unique.hpp"
 
 namespace bp::gguf {
@@ -75,7 +75,7 @@ Status check_tensors(const std::vector<Part>& parts) {
                        std::to_string(kMaxTensors));
   }
   if (const auto i = find_duplicate(names, [](const Named& n) { return n.name; })) {
-    const std::string rule = "tensor name " + quoted(names[*i].name) + " stands in two parts";
+    const std::string rule = "tensor name " + quote(names[*i].name) + " stands in two parts";
     return invalid_argument(names[*i].part->bytes.message(names[*i].offset, rule));
   }
   return check_number(parts[0], kTensorsKey, names.size(), "the parts hold");

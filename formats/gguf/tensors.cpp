@@ -5,7 +5,7 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
-#include "formats/gguf/text.hpp"
+#include "backplane/text.hpp"
 #include "formats/gguf/types.hpp"
 #include "formats/gguf/unique.hpp"
 
@@ -75,7 +75,7 @@ class InfoReader {
     return {};
   }
 
-  [[nodiscard]] std::string subject() const { return "tensor " + quoted(name_) + ": "; }
+  [[nodiscard]] std::string subject() const { return "tensor " + quote(name_) + ": "; }
   [[nodiscard]] Status invalid(const std::string& rule) const {
     return cursor_.invalid(start_, subject() + rule);
   }
@@ -102,9 +102,9 @@ Status check_overlap(const Cursor& cursor, const std::vector<TensorInfo>& infos)
   const TensorInfo& first = **found;
   const TensorInfo& second = **(found + 1);
   return cursor.invalid(second.info_offset,
-                        "tensor " + quoted(name_of(second)) + ": data at " +
+                        "tensor " + quote(name_of(second)) + ": data at " +
                             std::to_string(second.tensor.offset) + " overlaps that of " +
-                            quoted(name_of(first)) + ", which ends at " +
+                            quote(name_of(first)) + ", which ends at " +
                             std::to_string(first.tensor.offset + first.tensor.n_bytes));
 }
 
@@ -120,7 +120,7 @@ Result<std::vector<TensorInfo>> read_tensor_infos(Cursor& cursor, uint64_t n_ten
   }
   if (const auto i = find_duplicate(infos, name_of)) {
     return cursor.invalid(infos[*i].info_offset,
-                          "tensor name " + quoted(name_of(infos[*i])) + " stands twice");
+                          "tensor name " + quote(name_of(infos[*i])) + " stands twice");
   }
   return infos;
 }
@@ -129,7 +129,7 @@ Status place_tensors(const Cursor& cursor, uint64_t data_start, uint64_t alignme
                      uint64_t file_bytes, std::vector<TensorInfo>& infos) {
   for (TensorInfo& info : infos) {
     bp_tensor& tensor = info.tensor;
-    const std::string subject = "tensor " + quoted(name_of(info)) + ": ";
+    const std::string subject = "tensor " + quote(name_of(info)) + ": ";
     if (tensor.offset % alignment != 0) {
       return cursor.invalid(info.info_offset, subject + "offset " + std::to_string(tensor.offset) +
                                                   " is not a multiple of the alignment " +

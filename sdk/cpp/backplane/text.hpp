@@ -1,21 +1,25 @@
-#include "formats/gguf/text.hpp"
+#pragma once
+// Text out of files: validation, and quoting for messages.
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
-namespace bp::gguf {
+namespace bp {
 
-namespace {
+namespace text_detail {
 
 // An error of the ABI has 508 bytes, for a path, a rule and two names.
-constexpr size_t kMaxQuoted = 64;
-constexpr size_t kMaxPath = 160;
+inline constexpr size_t kMaxQuoted = 64;
+inline constexpr size_t kMaxPath = 160;
 
-bool is_continuation(uint8_t byte) {
+constexpr bool is_continuation(uint8_t byte) {
   return (byte & 0xc0) == 0x80;
 }
 
 // The length of the well-formed character at the start of `rest`, or 0.
-size_t character_length(std::string_view rest) {
+constexpr size_t character_length(std::string_view rest) {
   const auto at = [&](size_t i) { return i < rest.size() ? static_cast<uint8_t>(rest[i]) : 0; };
   const uint8_t first = at(0);
   if (first < 0x80) return first == 0 ? 0 : 1;
@@ -33,22 +37,24 @@ size_t character_length(std::string_view rest) {
   return 0;
 }
 
-}  // namespace
+}  // namespace text_detail
 
-bool is_text(std::string_view bytes) {
+// Well-formed UTF-8 (no overlong forms, surrogates or values above U+10FFFF) without NUL.
+[[nodiscard]] constexpr bool is_text(std::string_view bytes) {
   while (!bytes.empty()) {
-    const size_t n = character_length(bytes);
+    const size_t n = text_detail::character_length(bytes);
     if (n == 0) return false;
     bytes.remove_prefix(n);
   }
   return true;
 }
 
-std::string quoted(std::string_view bytes) {
+// In double quotes, printable ASCII as it is, other bytes as \xHH, cut to fit an error message.
+[[nodiscard]] inline std::string quote(std::string_view bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
-  for (char c : bytes) {
-    if (out.size() > kMaxQuoted) return out + "\"...";
+  for (const char c : bytes) {
+    if (out.size() > text_detail::kMaxQuoted) return out + "\"...";
     const auto byte = static_cast<uint8_t>(c);
     if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
       out += c;
@@ -59,12 +65,14 @@ std::string quoted(std::string_view bytes) {
   return out + "\"";
 }
 
-std::string shortened_path(std::string_view path) {
-  if (path.size() <= kMaxPath) return std::string(path);
-  path.remove_prefix(path.size() - kMaxPath);
-  while (!path.empty() && is_continuation(static_cast<uint8_t>(path.front())))
+// The path, or "..." and its end when it is too long for an error message.
+[[nodiscard]] inline std::string shortened_path(std::string_view path) {
+  if (path.size() <= text_detail::kMaxPath) return std::string(path);
+  path.remove_prefix(path.size() - text_detail::kMaxPath);
+  while (!path.empty() && text_detail::is_continuation(static_cast<uint8_t>(path.front()))) {
     path.remove_prefix(1);
+  }
   return "..." + std::string(path);
 }
 
-}  // namespace bp::gguf
+}  // namespace bp
