@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -179,29 +180,44 @@ Result<KvSlotSpec> parse_kv_slot(const std::string& name, const Yaml& node) {
   return KvSlotSpec{node, name, std::move(heads), std::move(k), std::move(v), std::move(window)};
 }
 
-// Each member of the map `key` of `node` by `parse`; names are unique across calls for one list.
+// Each member of the map `key` of `node` by `parse`. The first `n_included` of `out` are others'
+// declarations, which one of the same name replaces in its place; the rest must be unique.
 template <class Spec, class Parse>
-Status parse_named(const Yaml& node, const std::string& key, Parse parse, std::vector<Spec>& out) {
+Status parse_named(const Yaml& node, const std::string& key, Parse parse, std::vector<Spec>& out,
+                   size_t n_included = 0) {
   const auto map = node.find(key);
   if (!map) return {};
   BP_ASSIGN(const auto members, map->members());
   for (const auto& [name, value] : members) {
     const auto same = [&wanted = name](const Spec& spec) { return spec.name == wanted; };
     const auto earlier = std::find_if(out.begin(), out.end(), same);
-    if (earlier != out.end()) {
+    const auto place = static_cast<size_t>(earlier - out.begin());
+    if (earlier != out.end() && place >= n_included) {
       return value.error(
           fmt::format("'{}' is declared already at {}", name, earlier->place.place()));
     }
     BP_ASSIGN(Spec spec, parse(name, value));
-    out.push_back(std::move(spec));
+    if (earlier == out.end()) {
+      out.push_back(std::move(spec));
+    } else {
+      *earlier = std::move(spec);
+    }
   }
   return {};
 }
 
 Status parse_declarations(const Yaml& root, Architecture& out) {
-  BP_TRY(parse_named(root, "hyperparameters", parse_parameter, out.parameters));
-  BP_TRY(parse_named(root, "weights", parse_weight, out.weights));
-  return parse_named(root, "rope", parse_rope, out.ropes);
+  const size_t n_parameters = out.parameters.size(), n_weights = out.weights.size();
+  BP_TRY(parse_named(root, "hyperparameters", parse_parameter, out.parameters, n_parameters));
+  BP_TRY(parse_named(root, "weights", parse_weight, out.weights, n_weights));
+  return parse_named(root, "rope", parse_rope, out.ropes, out.ropes.size());
+}
+
+// A file named in the architecture's, beside which it is looked for.
+Result<Yaml> load_included(const Yaml& file, const Architecture& architecture) {
+  BP_ASSIGN(const std::string name, file.as_string());
+  auto included = Yaml::load_file((fs::path(architecture.path).parent_path() / name).string());
+  return included.ok() ? included : Result<Yaml>(file.error(included.status().message()));
 }
 
 Status parse_includes(const Yaml& root, Architecture& out) {
@@ -209,16 +225,36 @@ Status parse_includes(const Yaml& root, Architecture& out) {
   if (!includes) return {};
   BP_ASSIGN(const auto files, includes->items());
   for (const Yaml& file : files) {
-    BP_ASSIGN(const std::string name, file.as_string());
-    auto included = Yaml::load_file((fs::path(out.path).parent_path() / name).string());
-    if (!included.ok()) return file.error(included.status().message());
-    BP_TRY(included->expect_keys({"hyperparameters", "weights", "rope"}));
-    BP_TRY(parse_declarations(*included, out));
+    BP_ASSIGN(const Yaml included, load_included(file, out));
+    BP_TRY(included.expect_keys({"hyperparameters", "weights", "rope"}));
+    BP_TRY(parse_declarations(included, out));
   }
   return {};
 }
 
-Result<LayerSpec> parse_layer(const Yaml& node) {
+// A list of ops, in which `include: FILE` stands for the `ops` of that file.
+Result<std::vector<OpEntry>> parse_ops(const Yaml& node, const Architecture& architecture) {
+  std::vector<OpEntry> ops;
+  BP_ASSIGN(const auto items, node.items());
+  for (const Yaml& item : items) {
+    const auto file = item.find("include");
+    if (!file) {
+      BP_ASSIGN(OpEntry op, parse_op_entry(item));
+      ops.push_back(std::move(op));
+      continue;
+    }
+    BP_TRY(item.expect_keys({"include"}));
+    BP_ASSIGN(const Yaml included, load_included(*file, architecture));
+    BP_TRY(included.expect_keys({"ops"}));
+    const auto list = included.find("ops");
+    if (!list) return included.error("needs the key ops");
+    BP_ASSIGN(auto entries, parse_op_entries(*list));
+    std::move(entries.begin(), entries.end(), std::back_inserter(ops));
+  }
+  return ops;
+}
+
+Result<LayerSpec> parse_layer(const Yaml& node, const Architecture& architecture) {
   BP_TRY(node.expect_keys({"carries", "checks", "kv_slots", "ops"}));
   LayerSpec layer;
   if (const auto carries = node.find("carries")) {
@@ -228,7 +264,7 @@ Result<LayerSpec> parse_layer(const Yaml& node) {
   BP_TRY(parse_named(node, "kv_slots", parse_kv_slot, layer.kv_slots));
   const auto ops = node.find("ops");
   if (!ops) return node.error("needs the key ops");
-  BP_ASSIGN(layer.ops, parse_op_entries(*ops));
+  BP_ASSIGN(layer.ops, parse_ops(*ops, architecture));
   return layer;
 }
 
@@ -240,9 +276,9 @@ Status parse_program(const Yaml& root, Architecture& out) {
   BP_ASSIGN(const auto names, inputs.as_strings());
   if (names.size() != 1) return inputs.error("must name one variable, for the token ids");
   out.ids = names[0];
-  BP_ASSIGN(out.prologue, parse_op_entries(*root.find("prologue")));
-  BP_ASSIGN(out.layer, parse_layer(*root.find("layer")));
-  BP_ASSIGN(out.epilogue, parse_op_entries(*root.find("epilogue")));
+  BP_ASSIGN(out.prologue, parse_ops(*root.find("prologue"), out));
+  BP_ASSIGN(out.layer, parse_layer(*root.find("layer"), out));
+  BP_ASSIGN(out.epilogue, parse_ops(*root.find("epilogue"), out));
   BP_ASSIGN(out.outputs, root.find("outputs")->as_strings());
   return {};
 }

@@ -70,7 +70,7 @@ struct Architecture {
   std::string id;    // the file's name without .yaml
   std::string path;  // of the file
   DialectNames names;
-  std::vector<ParameterSpec> parameters;  // each default uses earlier ones only
+  std::vector<ParameterSpec> parameters;  // in any order
   std::vector<PlacedExpression> checks;
   std::vector<WeightSpec> weights;
   std::vector<RopeSpec> ropes;

@@ -75,6 +75,7 @@ class Evaluator {
     const auto& arguments = node.children;
     if (node.name == "len") return length(node);
     if (node.name == "min" || node.name == "max") return extreme(node);
+    if (node.name == "floor") return floored(node);
     if (node.name == "sqrt" || node.name == "abs") {
       if (arguments.size() != 1) return error(node, node.name + " takes one number");
       BP_ASSIGN(const Value x, number(arguments[0]));
@@ -86,6 +87,15 @@ class Evaluator {
     }
     if (auto value = scope_.query(node.name, arguments[0].name)) return *std::move(value);
     return error(node, fmt::format("cannot tell {}({})", node.name, arguments[0].name));
+  }
+
+  Result<Value> floored(const Node& node) const {
+    if (node.children.size() != 1) return error(node, "floor takes one number");
+    BP_ASSIGN(const Value x, number(node.children[0]));
+    if (x.as_int()) return x;
+    const double whole = std::floor(*x.as_number());
+    if (std::abs(whole) >= 9007199254740992.0) return error(node, "the result is out of range");
+    return Value(static_cast<int64_t>(whole));
   }
 
   Result<Value> length(const Node& node) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,13 +26,48 @@ Result<Value> typed_value(const bp_metadata& entry, bool list_allowed) {
   return Value(std::move(list));
 }
 
-class ParameterReader {
+// Reads parameters in the order in which they need each other, being itself the scope of their
+// expressions.
+class ParameterReader : public Scope {
  public:
   ParameterReader(const ModelFile& file, const ArchitectureChoice& choice, ModelScope& scope)
       : file_(file), choice_(choice), scope_(scope) {}
 
-  Status read(const ParameterSpec& spec) {
+  Status read(const ParameterSpec& spec) const {
+    if (scope_.find(spec.name)) return {};
+    if (!open_.insert(spec.name).second) return error(spec, "its default needs itself");
+    const auto layer = scope_.values.extract("i");  // of the parameter that asks for this one
+    Status status = read_value(spec);
+    if (!layer.empty()) scope_.values["i"] = layer.mapped();
+    open_.erase(spec.name);
+    return status;
+  }
+
+  [[nodiscard]] std::optional<Value> find(std::string_view name) const override {
+    if (auto value = scope_.find(name)) return value;
+    const auto& specs = choice_.architecture.parameters;
+    const auto named = [&](const ParameterSpec& spec) { return spec.name == name; };
+    const auto spec = std::find_if(specs.begin(), specs.end(), named);
+    if (spec == specs.end() || !failure_.ok()) return std::nullopt;
+    failure_ = read(*spec);
+    return scope_.find(name);
+  }
+  [[nodiscard]] std::optional<Value> query(std::string_view function,
+                                           std::string_view name) const override {
+    if (function == "has") static_cast<void>(find(name));
+    return scope_.query(function, name);
+  }
+
+ private:
+  // A failure of what the expression asked for says more than that it is unknown.
+  Result<Value> evaluate(const PlacedExpression& expression) const {
+    auto value = expression.evaluate(*this);
+    return failure_.ok() ? value : Result<Value>(failure_);
+  }
+
+  Status read_value(const ParameterSpec& spec) const {
     auto value = value_of(spec);
+    if (!failure_.ok()) return failure_;
     if (!value.ok()) return error(spec, value.status().message());
     if (spec.per_layer) value = per_layer(*std::move(value));
     if (!value.ok()) return error(spec, value.status().message());
@@ -42,7 +78,6 @@ class ParameterReader {
     return {};
   }
 
- private:
   [[nodiscard]] Status error(const ParameterSpec& spec, const std::string& message) const {
     return invalid_argument(fmt::format("{}: hyper-parameter {} ({}): {}", file_.path(), spec.name,
                                         spec.place.place(), message));
@@ -64,10 +99,25 @@ class ParameterReader {
       const bp_metadata* entry = file_.find_metadata(key);
       if (entry != nullptr) return read_entry(spec, *entry);
     }
-    if (spec.fallback) return spec.fallback->evaluate(scope_);
+    if (spec.fallback) return spec.per_layer ? layer_defaults(spec) : evaluate(*spec.fallback);
     return invalid_argument(
         fmt::format("missing; keys tried: {}",
                     keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", "))));
+  }
+
+  // The default of each layer, whose expression sees its index i; a list gives its element i.
+  Result<Value> layer_defaults(const ParameterSpec& spec) const {
+    BP_ASSIGN(const size_t n, n_layers());
+    List list;
+    for (size_t i = 0; i < n; ++i) {
+      scope_.values["i"] = static_cast<int64_t>(i);
+      auto value = evaluate(*spec.fallback);
+      scope_.values.erase("i");
+      if (!value.ok()) return value;
+      if (value->is_list() && value->list().size() == n) value = Value(value->list()[i]);
+      list.push_back(*std::move(value));
+    }
+    return Value(std::move(list));
   }
 
   static Result<Value> read_entry(const ParameterSpec& spec, const bp_metadata& entry) {
@@ -104,11 +154,15 @@ class ParameterReader {
         fmt::format("{} is not supported (supported: {})", value.text(), fmt::join(known, ", ")));
   }
 
+  Result<size_t> n_layers() const {
+    const auto value = find("n_layers");
+    const auto n = value ? value->as_int() : std::nullopt;
+    if (!n) return invalid_argument("per_layer needs the integer n_layers");
+    return static_cast<size_t>(*n);
+  }
+
   Result<Value> per_layer(Value value) const {
-    const auto it = scope_.values.find("n_layers");
-    const auto n_layers = it == scope_.values.end() ? std::nullopt : it->second.as_int();
-    if (!n_layers) return invalid_argument("per_layer needs n_layers to be declared before");
-    const auto n = static_cast<size_t>(*n_layers);
+    BP_ASSIGN(const size_t n, n_layers());
     if (!value.is_list()) return Value(List(n, value));
     if (value.list().size() == n) return value;
     return invalid_argument(fmt::format("has {} elements, expected one for each of the {} layers",
@@ -135,13 +189,13 @@ class ParameterReader {
       return invalid_argument(fmt::format("must be positive, found {}", value.text()));
     }
     if (spec.min) {
-      BP_ASSIGN(const double min, spec.min->number(scope_));
+      BP_ASSIGN(const double min, spec.min->number(*this));
       if (!(*x >= min)) {
         return invalid_argument(fmt::format("must be at least {}, found {}", min, value.text()));
       }
     }
     if (!spec.max) return {};
-    BP_ASSIGN(const double max, spec.max->number(scope_));
+    BP_ASSIGN(const double max, spec.max->number(*this));
     if (*x <= max) return {};
     return invalid_argument(fmt::format("must be at most {}, found {}", max, value.text()));
   }
@@ -171,6 +225,8 @@ class ParameterReader {
   const ModelFile& file_;
   const ArchitectureChoice& choice_;
   ModelScope& scope_;
+  mutable std::set<std::string, std::less<>> open_;  // being read
+  mutable Status failure_;                           // of a parameter that another one needs
 };
 
 // "n_heads = [8, 8], i = 1": the values behind the words of a check.

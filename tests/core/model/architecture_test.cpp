@@ -172,6 +172,47 @@ TEST_F(ArchitectureTest, IncludedFilesAreReadAndNamed) {
   EXPECT_THAT(model.status().message(), HasSubstr("small.yaml:2:11: include[0]: "));
 }
 
+TEST_F(ArchitectureTest, OwnDeclarationsReplaceIncludedOnes) {
+  std::filesystem::create_directories(folder_ / "include");
+  std::ofstream(folder_ / "include" / "more.yaml")
+      << "hyperparameters:\n  dim: {gguf: nowhere}\n  twice: {default: 2 * dim}\n";
+  const auto model = load(changed("schema: 1\n", "schema: 1\ninclude: [include/more.yaml]\n"));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->parameters.at("twice").as_int(), 16);
+}
+
+TEST_F(ArchitectureTest, OpsOfAnotherFile) {
+  std::filesystem::create_directories(folder_ / "include");
+  std::ofstream(folder_ / "include" / "block.yaml")
+      << "ops:\n  - {op: linear, in: {x: x}, out: {y: x}, weights: {w: w}}\n"
+         "  - {op: scale, in: {x: x}, out: {y: x}, attributes: {factor: 2}}\n";
+  const std::string linear = "- {op: linear, in: {x: x}, out: {y: x}, weights: {w: w}}";
+  const auto model = load(changed(linear, "- include: include/block.yaml"));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.parts().ops.size(), 1u + model->n_layers * 2 + 2);
+  const auto missing = load(changed(linear, "- include: include/blocks.yaml"));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(missing.status().message(), HasSubstr("small.yaml:17:16: layer.ops[0].include: "));
+}
+
+TEST_F(ArchitectureTest, DefaultsOfLayersSeeTheirIndex) {
+  const auto model = load(changed("  dim: {gguf",
+                                  "  odd: {type: bool, per_layer: true, default: 'size[i] == 3'}\n"
+                                  "  size: {per_layer: true, default: i + 2}\n  dim: {gguf"));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const List& odd = model->parameters.at("odd").list();
+  ASSERT_EQ(odd.size(), model->n_layers);
+  for (size_t i = 0; i < odd.size(); ++i) EXPECT_EQ(odd[i].as_bool(), i == 1) << i;
+}
+
+TEST_F(ArchitectureTest, DefaultsThatNeedEachOther) {
+  const auto model =
+      load(changed("default: 16", "default: other}\n  other: {default: context_length"));
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(), HasSubstr("hyper-parameter context_length"));
+  EXPECT_THAT(model.status().message(), HasSubstr("its default needs itself"));
+}
+
 TEST_F(ArchitectureTest, FirstFolderWins) {
   const auto own = folder_ / "own";
   std::filesystem::create_directories(own);

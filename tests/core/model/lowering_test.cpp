@@ -270,7 +270,7 @@ TEST(LoweringTest, RefusesModelsThatDoNotFit) {
        {"missing tensor for weight ffn_up (", "decoder.yaml:", "names tried: blk.1.ffn_up.weight"}},
       {"one bias without the others",
        [](FakeModel& m) { m.tensor("blk.0.attn_q.bias", {32}); },
-       {"missing tensor for weight attn_k_bias (", "llama.yaml:"}},
+       {"missing tensor for weight attn_k_bias (", "decoder.yaml:"}},
       {"type of indices",
        [](FakeModel& m) { m.tensor("blk.0.ffn_norm.weight", {32}, BP_DTYPE_I32); },
        {"'blk.0.ffn_norm.weight'", "has type i32, which no weight has"}},
