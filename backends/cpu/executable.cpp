@@ -28,7 +28,8 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
                                         : std::min(options.n_threads, team->n_threads())),
       team_(std::move(team)),
       kernels_(kernels),
-      kv_(std::move(kv)) {}
+      kv_(std::move(kv)),
+      shares_(n_threads_) {}
 
 Status CpuExecutable::prepare(Plan plan) {
   plan_ = std::move(plan);
@@ -38,7 +39,6 @@ Status CpuExecutable::prepare(Plan plan) {
   scratch_bytes_ = plan_.scratch_bytes(limits);
   const size_t bytes = buffer_bytes_ + shared_bytes_ + n_threads_ * scratch_bytes_;
   BP_ASSIGN(workspace_, AlignedBuffer::allocate(bytes, "the workspace of a step"));
-  next_items_ = std::vector<std::atomic<uint64_t>>(plan_.stages.size());
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/kv_cache.hpp"
 #include "backends/cpu/plan/plan.hpp"
 #include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/threads/work_shares.hpp"
 #include "backplane/backend.hpp"
 #include "backplane/program_view.hpp"
 
@@ -48,8 +49,8 @@ class CpuExecutable : public Executable {
   AlignedBuffer workspace_;
   size_t buffer_bytes_ = 0;
   size_t shared_bytes_ = 0;
-  size_t scratch_bytes_ = 0;                       // of a worker
-  std::vector<std::atomic<uint64_t>> next_items_;  // of the stages
+  size_t scratch_bytes_ = 0;  // of a worker
+  WorkShares shares_;
   uint64_t last_ticket_ = 0;
 };
 

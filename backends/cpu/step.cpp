@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/threads/wait.hpp"
 #include "backplane/plugin.hpp"
 
 namespace bp::cpu {
@@ -24,23 +25,30 @@ Step::Step(CpuExecutable& executable, const bp_batch& batch)
     auto* data = reinterpret_cast<float*>(executable.workspace_.data() + buffer.offset);
     values_.push_back({data, buffer.stride()});
   }
-  for (auto& running : running_) running.assign(batch.n_seqs, 1);
-  for (auto& next : executable.next_items_) next.store(0, std::memory_order_relaxed);
+  running_.assign(batch.n_seqs, 1);
   first_output_stage_ = static_cast<uint32_t>(plan.stages.size());
   for (const PlanOutput& output : plan.outputs) {
     if (output.is_direct) first_output_stage_ = std::min(first_output_stage_, output.writer);
   }
+  context_.batch = &batch_;
+  context_.kernels = &executable.kernels_;
+  context_.kv = &executable.kv_;
+  context_.values = values_;
+  context_.sequence_of = sequence_of_;
+  context_.outputs = output_rows_;
+  context_.shared = executable.shared();
+  context_.running = running_;
+  context_.n_workers = executable.n_threads_;
 }
 
 void Step::run() {
   for (uint32_t i = 0; i < batch_.n_block_ops; ++i) executable_.kv_.apply(batch_.block_ops[i]);
   if (batch_.n_tokens == 0) return;
   fail_bad_tokens();
-  poll_stop(0);
-  if (!any_running(0)) return;
-  executable_.team_->run(
-      executable_.n_threads_,
-      [this](uint32_t worker, uint32_t n, bp_team* team) { run_stages(worker, n, team); });
+  open_from(0);
+  if (phase_.load(std::memory_order_relaxed) == kEnd) return;
+  executable_.team_->run(executable_.n_threads_,
+                         [this](uint32_t worker, uint32_t, bp_team*) { work(worker); });
   copy_outputs();
 }
 
@@ -50,47 +58,62 @@ void Step::fail_bad_tokens() {
   for (uint32_t t = 0; t < batch_.n_tokens; ++t) {
     if (static_cast<uint32_t>(batch_.tokens[t]) < smallest) continue;
     batch_.seq_status[sequence_of_[t]] = BP_SEQ_FAILED;
-    for (auto& running : running_) running[sequence_of_[t]] = 0;
+    running_[sequence_of_[t]] = 0;
   }
 }
 
-void Step::run_stages(uint32_t worker, uint32_t n, bp_team* team) {
-  const auto n_stages = static_cast<uint32_t>(executable_.plan_.stages.size());
-  const Worker self{worker, n, executable_.scratch(worker), executable_.team_.get(), team};
-  StepContext context;
-  context.batch = &batch_;
-  context.kernels = &executable_.kernels_;
-  context.kv = &executable_.kv_;
-  context.values = values_;
-  context.sequence_of = sequence_of_;
-  context.outputs = output_rows_;
-  context.shared = executable_.shared();
-  for (uint32_t s = 0; s < n_stages && any_running(s); ++s) {
-    context.next_item = &executable_.next_items_[s];
-    context.running = running(s);
-    executable_.plan_.stages[s]->run(context, self);
-    if (worker == 0) poll_stop(s + 1);
-    self.barrier();
+void Step::work(uint32_t index) {
+  const Worker worker{index, executable_.scratch(index)};
+  uint32_t phase = phase_.load(std::memory_order_acquire);
+  while (phase != kEnd) {
+    const Stage& stage = *executable_.plan_.stages[phase / Stage::kPhases];
+    Items items(executable_.shares_, phase, index);
+    stage.run(context_, worker, phase % Stage::kPhases, items);
+    if (items.n_taken() > 0 && executable_.shares_.complete(items.n_taken())) {
+      open_from(phase + 1);
+    }
+    phase = wait_for_change(phase_, phase, executable_.team_->has_core_each());
   }
 }
 
-// Worker 0 alone, before the barrier that ends the stage before.
+void Step::open_from(uint32_t phase) {
+  const auto end = static_cast<uint32_t>(executable_.plan_.stages.size()) * Stage::kPhases;
+  for (; phase < end; ++phase) {
+    const uint32_t stage = phase / Stage::kPhases, part = phase % Stage::kPhases;
+    if (part == 0) poll_stop(stage);
+    if (!any_running()) break;
+    const PhaseItems items = executable_.plan_.stages[stage]->items(context_, part);
+    if (items.n == 0) continue;
+    executable_.shares_.open(phase, items.n, items.in_order);
+    return publish(phase);
+  }
+  publish(kEnd);
+}
+
+void Step::publish(uint32_t phase) {
+  phase_.store(phase, std::memory_order_release);
+  if (phase == kEnd || executable_.team_->has_core_each()) {
+    phase_.notify_all();
+  } else {
+    for (uint32_t i = 1; i < executable_.team_->n_cores(); ++i) phase_.notify_one();
+  }
+}
+
 void Step::poll_stop(uint32_t before_stage) {
-  if (before_stage > 0) running(before_stage) = running(before_stage - 1);
   if (batch_.stop_seq != nullptr && before_stage <= first_output_stage_) {
     for (uint32_t s = 0; s < batch_.n_seqs; ++s) {
       const auto* stop = &batch_.stop_seq[s];
       if (batch_.seq_status[s] != BP_SEQ_OK || __atomic_load_n(stop, __ATOMIC_RELAXED) == 0)
         continue;
       batch_.seq_status[s] = BP_SEQ_STOPPED;
-      running(before_stage)[s] = 0;
+      running_[s] = 0;
     }
   }
   if (before_stage == first_output_stage_) place_outputs();
 }
 
-bool Step::any_running(uint32_t stage) const {
-  return std::ranges::any_of(running_[stage % 2], [](uint8_t r) { return r != 0; });
+bool Step::any_running() const {
+  return std::ranges::any_of(running_, [](uint8_t r) { return r != 0; });
 }
 
 void Step::place_outputs() {

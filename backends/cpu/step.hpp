@@ -1,6 +1,7 @@
 #pragma once
 // One batch while it is executed.
 
+#include <atomic>
 #include <span>
 #include <vector>
 
@@ -18,17 +19,19 @@ class Step {
   void run();
 
  private:
+  static constexpr uint32_t kEnd = WorkShares::kMaxPhase;
+
   void fail_bad_tokens();
-  void run_stages(uint32_t worker, uint32_t n, bp_team* team);
+  // Until the last phase is complete.
+  void work(uint32_t worker);
+  // Opens the first phase with items from `phase` on; kEnd after the last. Nothing else runs.
+  void open_from(uint32_t phase);
+  void publish(uint32_t phase);
   void poll_stop(uint32_t before_stage);
   void place_outputs();
   [[nodiscard]] bool can_write_direct(const PlanOutput& output, const bp_output& wanted) const;
   void copy_outputs() const;
-  [[nodiscard]] bool any_running(uint32_t stage) const;
-
-  // Which sequences a stage runs. Worker 0 writes those of the next stage while the others still
-  // read those of the running one.
-  [[nodiscard]] std::vector<uint8_t>& running(uint32_t stage) { return running_[stage % 2]; }
+  [[nodiscard]] bool any_running() const;
 
   CpuExecutable& executable_;
   const bp_batch& batch_;
@@ -36,9 +39,11 @@ class Step {
   std::vector<std::span<const uint32_t>> output_rows_;  // of each program output
   std::vector<bp_output> wanted_;
   std::vector<RowsView> values_;
-  std::vector<bool> is_direct_;  // of each wanted output
-  std::vector<uint8_t> running_[2];
-  uint32_t first_output_stage_;  // sequences stopped later are complete
+  std::vector<bool> is_direct_;   // of each wanted output
+  std::vector<uint8_t> running_;  // [n_seqs] 0: the stages skip it
+  uint32_t first_output_stage_;   // sequences stopped later are complete
+  StepContext context_;
+  std::atomic<uint32_t> phase_{kEnd};  // the open one: stage * Stage::kPhases + phase of the stage
 };
 
 }  // namespace bp::cpu

@@ -1,5 +1,6 @@
 #include "backends/cpu/rows/prepare_activations.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace bp::cpu {
@@ -26,23 +27,55 @@ size_t ActivationMaker::bf16_bytes(uint32_t n_rows, const Kernels& kernels) cons
   return round_up_64(size_t{n_rows} * source_.width * sizeof(uint16_t));
 }
 
-size_t ActivationMaker::bytes(uint32_t n_rows, const Kernels& kernels) const {
-  const size_t floats = copies_floats() ? n_rows * float_stride(source_.width) * sizeof(float) : 0;
-  return floats + panel_bytes(n_rows, kernels) + bf16_bytes(n_rows, kernels);
+size_t ActivationMaker::float_bytes(uint32_t n_rows, const Kernels& kernels) const {
+  return keeps_floats(kernels) ? n_rows * float_stride(source_.width) * sizeof(float) : 0;
 }
 
-// Up to kPrivateRows rows: fewer may take more, since they fall into narrower panels.
+size_t ActivationMaker::bytes(uint32_t n_rows, const Kernels& kernels) const {
+  return panel_bytes(n_rows, kernels) + bf16_bytes(n_rows, kernels) + float_bytes(n_rows, kernels);
+}
+
+bool ActivationMaker::keeps_floats(const Kernels& kernels) const {
+  const bool wanted = forms_.floats || (forms_.bf16 && kernels.bf16_pack == nullptr);
+  return wanted && !source_.is_plain();
+}
+
+// One row, then up to kPrivateRows prepared: fewer may take more, since they fall into narrower
+// panels.
 size_t ActivationMaker::scratch_bytes(const Kernels& kernels) const {
   size_t most = 0;
   for (uint32_t n = 1; n <= kPrivateRows; ++n) most = std::max(most, bytes(n, kernels));
-  return most;
+  return float_stride(source_.width) * sizeof(float) + most;
 }
 
-Activations ActivationMaker::make(const StepContext& step, const Worker& worker,
-                                  uint8_t* scratch) const {
+PhaseItems ActivationMaker::items(const StepContext& step) const {
   const uint32_t n_rows = source_.count.of(step);
-  const bool is_private = n_rows <= kPrivateRows || worker.n == 1;
-  uint8_t* memory = n_rows <= kPrivateRows ? scratch : step.shared;
+  const uint32_t width = step.kernels->max_panel_rows;
+  return {n_rows <= kPrivateRows ? 0 : (n_rows + width - 1) / width};
+}
+
+void ActivationMaker::run(const StepContext& step, uint8_t* scratch, Items& items) const {
+  const uint32_t width = step.kernels->max_panel_rows;
+  for (uint32_t panel; (panel = items.next()) != WorkShares::kNone;) {
+    const uint32_t n_rows = source_.count.of(step);
+    const Activations out = place(step, n_rows, step.shared);
+    fill(step, panel * width, std::min((panel + 1) * width, n_rows), out,
+         reinterpret_cast<float*>(scratch));
+  }
+}
+
+Activations ActivationMaker::get(const StepContext& step, uint8_t* scratch) const {
+  const uint32_t n_rows = source_.count.of(step);
+  if (n_rows > kPrivateRows) return place(step, n_rows, step.shared);
+  auto* row = reinterpret_cast<float*>(scratch);
+  const Activations out =
+      place(step, n_rows, scratch + float_stride(source_.width) * sizeof(float));
+  fill(step, 0, n_rows, out, row);
+  return out;
+}
+
+Activations ActivationMaker::place(const StepContext& step, uint32_t n_rows,
+                                   uint8_t* memory) const {
   Activations out;
   out.n_rows = n_rows;
   if (forms_.panels) {
@@ -53,29 +86,21 @@ Activations ActivationMaker::make(const StepContext& step, const Worker& worker,
     out.bf16 = reinterpret_cast<const uint16_t*>(memory);
     memory += n_bytes;
   }
-  if (copies_floats()) {
+  if (keeps_floats(*step.kernels)) {
     out.floats = reinterpret_cast<const float*>(memory);
     out.float_stride = float_stride(source_.width);
-  } else {
+  } else if (source_.is_plain()) {
     const RowsView& rows = step.values[source_.buffer];
     out.floats = rows.data;
     out.float_stride = rows.stride;
   }
-  if (is_private) {
-    fill(step, 0, n_rows, out);
-    return out;
-  }
-  // Whole panels for each worker.
-  const uint32_t width = step.kernels->max_panel_rows;
-  const Range own = worker.share((n_rows + width - 1) / width);
-  fill(step, own.begin * width, std::min(own.end * width, n_rows), out);
-  worker.barrier();
   return out;
 }
 
 void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end,
-                           const Activations& out) const {
+                           const Activations& out, float* scratch) const {
   const Kernels& kernels = *step.kernels;
+  const bool keeps = keeps_floats(kernels);
   auto* floats = const_cast<float*>(out.floats);
   auto* words = const_cast<int32_t*>(out.panels);
   const auto pack_bf16 = [&](const float* row, uint32_t r) {
@@ -87,14 +112,12 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
   for_each_panel(begin, end, kernels.max_panel_rows, source_.width, [&](const PanelPlace& panel) {
     for (uint32_t t = 0; t < panel.n; ++t) {
       const float* row = source_.row(step, panel.first + t);
-      if (copies_floats()) {
-        float* own = floats + (panel.first + t) * out.float_stride;
-        if (source_.norm) {
-          normalize_row(kernels, *source_.norm, row, source_.width, own);
-        } else {
-          std::memcpy(own, row, source_.width * sizeof(float));
-        }
+      float* own = keeps ? floats + (panel.first + t) * out.float_stride : scratch;
+      if (source_.norm) {
+        normalize_row(kernels, *source_.norm, row, source_.width, own);
         row = own;
+      } else if (keeps) {
+        std::memcpy(own, row, source_.width * sizeof(float));
       }
       if (out.bf16 != nullptr) pack_bf16(row, panel.first + t);
       if (forms_.panels) {

@@ -1,6 +1,6 @@
 #pragma once
 // From a row source to the forms that weights take. Few rows are prepared by every worker for
-// itself, which is cheaper than meeting at a barrier; many are shared out.
+// itself, many in a phase of their own.
 
 #include "backends/cpu/rows/row_source.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
@@ -24,19 +24,27 @@ class ActivationMaker {
     return bytes(limits.max_rows(source_.count.rows), *limits.kernels);
   }
 
-  // The activations, complete for this worker. scratch has scratch_bytes, and so has step.shared
-  // shared_bytes. All workers call it alike; it may meet at a barrier.
-  [[nodiscard]] Activations make(const StepContext& step, const Worker& worker,
-                                 uint8_t* scratch) const;
+  // The phase that prepares rows in step.shared; without items where every worker prepares them.
+  [[nodiscard]] PhaseItems items(const StepContext& step) const;
+  void run(const StepContext& step, uint8_t* scratch, Items& items) const;
+
+  // The activations after that phase; or prepared now, in `scratch`.
+  [[nodiscard]] Activations get(const StepContext& step, uint8_t* scratch) const;
 
  private:
-  static constexpr uint32_t kPrivateRows = 4;
+  // Up to a panel of rows, which is the unit of sharing: others would only wait for it.
+  static constexpr uint32_t kPrivateRows = 16;
 
-  [[nodiscard]] bool copies_floats() const { return !source_.is_plain(); }
+  // Whether products read rows of floats that stand in no buffer.
+  [[nodiscard]] bool keeps_floats(const Kernels& kernels) const;
   [[nodiscard]] size_t panel_bytes(uint32_t n_rows, const Kernels& kernels) const;
   [[nodiscard]] size_t bf16_bytes(uint32_t n_rows, const Kernels& kernels) const;
+  [[nodiscard]] size_t float_bytes(uint32_t n_rows, const Kernels& kernels) const;
   [[nodiscard]] size_t bytes(uint32_t n_rows, const Kernels& kernels) const;
-  void fill(const StepContext& step, uint32_t begin, uint32_t end, const Activations& out) const;
+  [[nodiscard]] Activations place(const StepContext& step, uint32_t n_rows, uint8_t* memory) const;
+  // row: room for one.
+  void fill(const StepContext& step, uint32_t begin, uint32_t end, const Activations& out,
+            float* row) const;
 
   RowSource source_;
   ActivationForms forms_;

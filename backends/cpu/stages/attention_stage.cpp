@@ -10,8 +10,7 @@ namespace {
 
 constexpr uint32_t kItemRows = 48;  // query rows of an item, about
 
-// With no more new tokens a sequence the worker of a KV head writes them itself, and no barrier
-// stands between writing and reading.
+// With no more new tokens a sequence the items of a KV head write it themselves.
 constexpr uint32_t kMaxOwnWrites = 4;
 
 constexpr size_t round_up_16(size_t n) {
@@ -23,6 +22,8 @@ constexpr size_t query_words(uint32_t head_dim) {
   static_assert(kQueryRecordWords <= kKvScaleDims);
   return (size_t{head_dim} + kKvScaleDims - 1) / kKvScaleDims * kKvScaleDims;
 }
+
+constexpr uint32_t kWriteItems = 64;
 
 uint32_t longest_query(const bp_batch& batch) {
   uint32_t longest = 0;
@@ -221,41 +222,66 @@ void AttentionStage::write(const StepContext& step, uint32_t token, uint32_t hea
   step.kv->store(*step.kernels, spec_.kv_slot, head, block, position % block_size, scratch, value);
 }
 
-void AttentionStage::write_share(const StepContext& step, const Worker& worker) const {
-  auto* scratch = reinterpret_cast<float*>(worker.scratch);
-  const Range own = worker.share(step.batch->n_tokens);
-  for (uint32_t token = own.begin; token < own.end; ++token) {
-    if (step.running[step.sequence_of[token]] == 0) continue;
-    for (uint32_t head = 0; head < slot_.n_kv_heads; ++head) write(step, token, head, scratch);
+bool AttentionStage::items_write(const bp_batch& batch) const {
+  return spec_.write && spec_.attends && longest_query(batch) <= kMaxOwnWrites;
+}
+
+PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const {
+  const bp_batch& batch = *step.batch;
+  if (phase == 0) {
+    const bool writes = spec_.write && !items_write(batch);
+    return {writes ? std::min(batch.n_tokens, kWriteItems) : 0};
+  }
+  if (!spec_.attends) return {};
+  uint32_t n_chunks = 0;
+  const uint32_t chunk = chunk_tokens();
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    n_chunks += (batch.query_start[s + 1] - batch.query_start[s] + chunk - 1) / chunk;
+  }
+  return {n_chunks * slot_.n_kv_heads, true};
+}
+
+void AttentionStage::run(const StepContext& step, const Worker& worker, uint32_t phase,
+                         Items& items) const {
+  if (phase == 0) {
+    write_items(step, worker, items);
+  } else {
+    attend_items(step, worker, items);
   }
 }
 
-void AttentionStage::run(const StepContext& step, const Worker& worker) const {
-  const bp_batch& batch = *step.batch;
-  const bool own_writes = spec_.write && spec_.attends && longest_query(batch) <= kMaxOwnWrites;
-  if (spec_.write && !own_writes) {
-    write_share(step, worker);
-    if (!spec_.attends) return;
-    worker.barrier();
+void AttentionStage::write_items(const StepContext& step, const Worker& worker,
+                                 Items& items) const {
+  auto* scratch = reinterpret_cast<float*>(worker.scratch);
+  const uint32_t n_tokens = step.batch->n_tokens;
+  for (uint32_t i; (i = items.next()) != WorkShares::kNone;) {
+    const Range own = part_of(i, std::min(n_tokens, kWriteItems), n_tokens);
+    for (uint32_t token = own.begin; token < own.end; ++token) {
+      if (step.running[step.sequence_of[token]] == 0) continue;
+      for (uint32_t head = 0; head < slot_.n_kv_heads; ++head) write(step, token, head, scratch);
+    }
   }
-  // Items are taken in order: sequences, then chunks from the last, which has most to read, then
-  // heads.
+}
+
+// Items are sequences in order, then chunks from the last, which has most to read, then heads.
+void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
+                                  Items& items) const {
+  const bp_batch& batch = *step.batch;
+  const bool writes = items_write(batch);
   const uint32_t chunk = chunk_tokens();
-  uint64_t next = step.next_item->fetch_add(1, std::memory_order_relaxed);
-  uint64_t first_item = 0;
+  uint32_t next = items.next();
+  uint32_t first_item = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
     const uint32_t begin = batch.query_start[s];
     const uint32_t n_tokens = batch.query_start[s + 1] - begin;
     const uint32_t n_chunks = (n_tokens + chunk - 1) / chunk;
-    const uint64_t end_item = first_item + uint64_t{n_chunks} * slot_.n_kv_heads;
-    while (next < end_item) {
-      const auto item = static_cast<uint32_t>(next - first_item);
+    const uint32_t end_item = first_item + n_chunks * slot_.n_kv_heads;
+    for (; next < end_item; next = items.next()) {
+      if (step.running[s] == 0) continue;
+      const uint32_t item = next - first_item;
       const uint32_t first = begin + (n_chunks - 1 - item / slot_.n_kv_heads) * chunk;
       const Range tokens{first, std::min(first + chunk, begin + n_tokens)};
-      if (step.running[s] != 0) {
-        run_item(step, s, tokens, item % slot_.n_kv_heads, own_writes, worker.scratch);
-      }
-      next = step.next_item->fetch_add(1, std::memory_order_relaxed);
+      run_item(step, s, tokens, item % slot_.n_kv_heads, writes, worker.scratch);
     }
     first_item = end_item;
   }

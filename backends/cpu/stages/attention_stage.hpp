@@ -30,14 +30,20 @@ struct AttentionSpec {
 class AttentionStage : public Stage {
  public:
   AttentionStage(AttentionSpec spec, const bp_kv_slot& slot);
-  void run(const StepContext& step, const Worker& worker) const override;
+  // Phase 0 writes, unless the items of phase 1 do, which attend.
+  [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
+  void run(const StepContext& step, const Worker& worker, uint32_t phase,
+           Items& items) const override;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
 
  private:
   class Item;
 
   void write(const StepContext& step, uint32_t token, uint32_t head, float* scratch) const;
-  void write_share(const StepContext& step, const Worker& worker) const;
+  void write_items(const StepContext& step, const Worker& worker, Items& items) const;
+  void attend_items(const StepContext& step, const Worker& worker, Items& items) const;
+  // Whether the item of a KV head writes it, so that no phase stands between writing and reading.
+  [[nodiscard]] bool items_write(const bp_batch& batch) const;
   void run_item(const StepContext& step, uint32_t sequence, Range tokens, uint32_t head,
                 bool writes, uint8_t* scratch) const;
   // Tokens of a sequence whose queries share one pass over the cache.

@@ -10,10 +10,14 @@ class KernelStage : public Stage {
  public:
   // in and out: different buffers.
   KernelStage(BoundKernelPtr kernel, RowCount count, uint32_t in, uint32_t out);
-  void run(const StepContext& step, const Worker& worker) const override;
+  [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
+  void run(const StepContext& step, const Worker& worker, uint32_t phase,
+           Items& items) const override;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
 
  private:
+  void run_part(const StepContext& step, uint32_t part, uint8_t* scratch) const;
+
   BoundKernelPtr kernel_;
   RowCount count_;
 };

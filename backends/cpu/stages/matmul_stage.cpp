@@ -7,8 +7,12 @@ namespace bp::cpu {
 
 namespace {
 
-constexpr uint32_t kPieceStrips = 4;  // strips finished together
+constexpr uint32_t kPieceStrips = 4;  // at most, finished together
 constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
+
+// Pieces that a worker's share has at least, where there are strips enough: what it waits for
+// others at the end is about one piece.
+constexpr uint32_t kSharePieces = 16;
 
 // A chunk of rows stays in the second-level cache while strips of weights pass by.
 constexpr size_t kChunkBytes = size_t{384} << 10;
@@ -50,9 +54,17 @@ struct MatmulStage::Piece {
   }
 };
 
+// How a step cuts the product into items: chunks of rows, in each of them pieces of strips, which
+// lie within one projection; gate and up strips count together.
+struct MatmulStage::Cut {
+  uint32_t n_rows, chunk_rows;
+  uint32_t piece_strips;
+  uint32_t n_pieces;  // of a chunk
+  [[nodiscard]] uint32_t n_chunks() const { return (n_rows + chunk_rows - 1) / chunk_rows; }
+};
+
 MatmulStage::MatmulStage(MatmulSpec spec)
-    : spec_(std::move(spec)),
-      activations_(spec_.input, forms_of(spec_)) {
+    : spec_(std::move(spec)), activations_(spec_.input, forms_of(spec_)) {
   reads.push_back(spec_.input.buffer);
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes.push_back(spec_.projections[0].out);
@@ -82,39 +94,66 @@ size_t MatmulStage::shared_bytes(const StageLimits& limits) const {
   return activations_.shared_bytes(limits);
 }
 
-void MatmulStage::run(const StepContext& step, const Worker& worker) const {
-  const Activations x = activations_.make(step, worker, worker.scratch);
-  const Kernels& kernels = *step.kernels;
-  const uint32_t chunk = chunk_rows(kernels);
-  Scratch scratch{};
-  scratch.up =
-      reinterpret_cast<float*>(worker.scratch + round_up_64(activations_.scratch_bytes(kernels)));
-  scratch.partial = scratch.up + size_t{chunk} * kPieceColumns;
-  scratch.weight = reinterpret_cast<uint8_t*>(scratch.partial + size_t{chunk} * kStripRows);
-  uint32_t n_strips = 0;
-  for (const Projection& p : spec_.projections) {
-    n_strips += spec_.gated && n_strips > 0 ? 0 : p.weight->n_strips();
-  }
-  const Range own = worker.share(n_strips);
-  for (uint32_t first = 0; first < x.n_rows; first += chunk) {
-    run_strips(step, x, first, std::min(chunk, x.n_rows - first), own, scratch);
+PhaseItems MatmulStage::items(const StepContext& step, uint32_t phase) const {
+  if (phase == 0) return activations_.items(step);
+  const Cut all = cut(step);
+  return {all.n_chunks() * all.n_pieces};
+}
+
+void MatmulStage::run(const StepContext& step, const Worker& worker, uint32_t phase,
+                      Items& items) const {
+  if (phase == 0) {
+    activations_.run(step, worker.scratch, items);
+  } else {
+    multiply(step, worker, items);
   }
 }
 
-// `strips` counts through all projections; gate and up strips count together.
-void MatmulStage::run_strips(const StepContext& step, const Activations& x, uint32_t first,
-                             uint32_t n, Range strips, const Scratch& scratch) const {
-  uint32_t before = 0;
+MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
+  Cut cut{spec_.input.count.of(step), chunk_rows(*step.kernels), 0, 0};
   const size_t n_projections = spec_.gated ? 1 : spec_.projections.size();
-  for (uint32_t p = 0; p < n_projections; ++p) {
-    const uint32_t count = spec_.projections[p].weight->n_strips();
-    const uint32_t begin = std::max(strips.begin, before);
-    const uint32_t end = std::min(strips.end, before + count);
-    for (uint32_t s = begin; s < end; s += kPieceStrips) {
-      const Range own{s - before, std::min(s + kPieceStrips, end) - before};
-      run_piece(step, x, Piece{p, own, first, n}, scratch);
+  const auto count = [&](auto&& n_of) {
+    uint32_t n = 0;
+    for (size_t p = 0; p < n_projections; ++p) n += n_of(spec_.projections[p].weight->n_strips());
+    return n;
+  };
+  const uint32_t n_strips = count([](uint32_t n) { return n; });
+  cut.piece_strips = std::clamp(n_strips / (kSharePieces * step.n_workers), 1u, kPieceStrips);
+  cut.n_pieces = count([&](uint32_t n) { return (n + cut.piece_strips - 1) / cut.piece_strips; });
+  return cut;
+}
+
+MatmulStage::Piece MatmulStage::piece(const Cut& cut, uint32_t item) const {
+  Piece piece{};
+  piece.first = item / cut.n_pieces * cut.chunk_rows;
+  piece.n = std::min(cut.chunk_rows, cut.n_rows - piece.first);
+  uint32_t begin = item % cut.n_pieces;  // in pieces
+  while (true) {
+    const uint32_t n_strips = spec_.projections[piece.projection].weight->n_strips();
+    const uint32_t n_pieces = (n_strips + cut.piece_strips - 1) / cut.piece_strips;
+    if (begin < n_pieces) {
+      piece.strips = {begin * cut.piece_strips, std::min((begin + 1) * cut.piece_strips, n_strips)};
+      return piece;
     }
-    before += count;
+    begin -= n_pieces;
+    ++piece.projection;
+  }
+}
+
+void MatmulStage::multiply(const StepContext& step, const Worker& worker, Items& items) const {
+  uint32_t item = items.next();
+  if (item == WorkShares::kNone) return;
+  const Kernels& kernels = *step.kernels;
+  const Activations x = activations_.get(step, worker.scratch);
+  const Cut all = cut(step);
+  Scratch scratch{};
+  scratch.up =
+      reinterpret_cast<float*>(worker.scratch + round_up_64(activations_.scratch_bytes(kernels)));
+  scratch.partial = scratch.up + size_t{all.chunk_rows} * kPieceColumns;
+  scratch.weight =
+      reinterpret_cast<uint8_t*>(scratch.partial + size_t{all.chunk_rows} * kStripRows);
+  for (; item != WorkShares::kNone; item = items.next()) {
+    run_piece(step, x, piece(all, item), scratch);
   }
 }
 

@@ -35,7 +35,10 @@ struct MatmulSpec {
 class MatmulStage : public Stage {
  public:
   explicit MatmulStage(MatmulSpec spec);
-  void run(const StepContext& step, const Worker& worker) const override;
+  // Phase 0 prepares activations, phase 1 multiplies.
+  [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
+  void run(const StepContext& step, const Worker& worker, uint32_t phase,
+           Items& items) const override;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const override;
 
@@ -43,9 +46,12 @@ class MatmulStage : public Stage {
   struct Scratch;
   struct Piece;
 
+  struct Cut;
+
+  [[nodiscard]] Cut cut(const StepContext& step) const;
+  [[nodiscard]] Piece piece(const Cut& cut, uint32_t item) const;
   [[nodiscard]] uint32_t chunk_rows(const Kernels& kernels) const;
-  void run_strips(const StepContext& step, const Activations& x, uint32_t first, uint32_t n,
-                  Range strips, const Scratch& scratch) const;
+  void multiply(const StepContext& step, const Worker& worker, Items& items) const;
   void run_piece(const StepContext& step, const Activations& x, const Piece& piece,
                  const Scratch& scratch) const;
   void dot_piece(const StepContext& step, const Activations& x, const Projection& projection,

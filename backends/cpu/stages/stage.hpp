@@ -1,14 +1,14 @@
 #pragma once
-// A stage: work of a step that all workers do together. The executable puts a barrier after each.
+// A stage: work of a step, in phases of items that workers take. A phase begins when the items of
+// the one before are complete.
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kv_cache.hpp"
-#include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/threads/work_shares.hpp"
 #include "backplane/batch.h"
 
 namespace bp::cpu {
@@ -29,8 +29,8 @@ struct StepContext {
   std::span<const uint32_t> sequence_of;               // [n_tokens]
   std::span<const std::span<const uint32_t>> outputs;  // token indices wanted of each output
   uint8_t* shared = nullptr;                           // the stage's shared memory
-  std::atomic<uint64_t>* next_item = nullptr;          // the stage's counter, 0 at its start
   std::span<const uint8_t> running;                    // [n_seqs] 0: skip the sequence
+  uint32_t n_workers = 1;
 
   [[nodiscard]] uint32_t n_rows(uint32_t rows, uint32_t output) const {
     return rows == BP_ROWS_TOKENS ? batch->n_tokens : static_cast<uint32_t>(outputs[output].size());
@@ -41,20 +41,21 @@ struct Range {
   uint32_t begin, end;
 };
 
+// Part i of n things cut into n_parts.
+[[nodiscard]] inline Range part_of(uint32_t i, uint32_t n_parts, uint32_t n) {
+  const auto cut = [&](uint64_t k) { return static_cast<uint32_t>(k * n / n_parts); };
+  return {cut(i), cut(i + 1)};
+}
+
 // One thread of the team during a step.
 struct Worker {
   uint32_t index;
-  uint32_t n;
   uint8_t* scratch;  // its own memory, aligned to 64
-  const Team* team;
-  bp_team* running_team;
+};
 
-  void barrier() const { team->barrier(running_team); }
-  // This worker's share of n things in order.
-  [[nodiscard]] Range share(uint32_t n_things) const {
-    const auto cut = [&](uint64_t i) { return static_cast<uint32_t>(i * n_things / n); };
-    return {cut(index), cut(index + 1)};
-  }
+struct PhaseItems {
+  uint32_t n = 0;         // at most WorkShares::kMaxItems; 0: the phase is left out
+  bool in_order = false;  // the first items are the longest
 };
 
 struct StageLimits {
@@ -68,8 +69,16 @@ struct StageLimits {
 
 class Stage {
  public:
+  static constexpr uint32_t kPhases = 2;
+
   virtual ~Stage() = default;
-  virtual void run(const StepContext& step, const Worker& worker) const = 0;
+
+  // Of phase 0 and then 1, each asked for when it is about to begin.
+  [[nodiscard]] virtual PhaseItems items(const StepContext& step, uint32_t phase) const = 0;
+  // Takes items of the phase until none is left. A worker may come when the phase is over: before
+  // it has an item it reads nothing that a step changes.
+  virtual void run(const StepContext& step, const Worker& worker, uint32_t phase,
+                   Items& items) const = 0;
 
   // Memory that a worker, and all workers together, need while the stage runs.
   [[nodiscard]] virtual size_t scratch_bytes(const StageLimits&) const { return 0; }

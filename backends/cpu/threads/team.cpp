@@ -63,7 +63,7 @@ std::shared_ptr<Team> Team::create(const Host& host, uint32_t n_threads) {
 }
 
 Team::Team(const bp_threads& threads, std::unique_ptr<OwnTeam> own)
-    : threads_(threads), own_(std::move(own)) {}
+    : threads_(threads), n_cores_(usable_processors()), own_(std::move(own)) {}
 Team::~Team() = default;
 
 }  // namespace bp::cpu

@@ -19,6 +19,9 @@ class Team {
   ~Team();
 
   [[nodiscard]] uint32_t n_threads() const { return threads_.n_threads; }
+  // Whether each worker may have a core to itself, so that waiting awake takes none from another.
+  [[nodiscard]] bool has_core_each() const { return threads_.n_threads <= n_cores_; }
+  [[nodiscard]] uint32_t n_cores() const { return n_cores_; }
   [[nodiscard]] bool is_own() const { return own_ != nullptr; }
 
   // f(worker, n, team) on n workers; see bp_threads.
@@ -42,6 +45,7 @@ class Team {
 
  private:
   bp_threads threads_;
+  uint32_t n_cores_;  // that this process may use
   std::unique_ptr<OwnTeam> own_;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "backends/cpu/cpu_features.hpp"
 #include "backends/cpu/plan/planner.hpp"
@@ -34,6 +35,39 @@ TEST_F(PlanTest, ALlamaLayerTakesFiveStages) {
   ASSERT_EQ(plan.outputs.size(), 1u);
   EXPECT_TRUE(plan.outputs[0].is_direct);
   EXPECT_EQ(plan.outputs[0].writer, plan.stages.size() - 1);
+}
+
+// The phases of a step that decodes n_seqs sequences, each of which ends with all workers waiting.
+uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, uint32_t n_seqs) {
+  auto batch = make_growable<bp_batch>();
+  std::vector<uint32_t> starts(n_seqs + 1);
+  std::iota(starts.begin(), starts.end(), 0u);
+  batch.n_tokens = batch.n_seqs = n_seqs;
+  batch.query_start = starts.data();
+  const std::span<const uint32_t> output(starts.data(), n_seqs);
+  StepContext step;
+  step.batch = &batch;
+  step.kernels = &kernels;
+  step.outputs = {&output, 1};
+  step.n_workers = 2;
+  uint32_t n = 0;
+  for (const auto& stage : plan.stages) {
+    for (uint32_t phase = 0; phase < Stage::kPhases; ++phase) {
+      n += stage->items(step, phase).n > 0 ? 1 : 0;
+    }
+  }
+  return n;
+}
+
+TEST_F(PlanTest, ALayerOfADecodeStepTakesFivePhases) {
+  conformance::TinyLlama llama(BP_DTYPE_Q8_0);
+  const Plan plan = plan_of(llama);
+  for (const Isa isa : available_isas()) {
+    for (const uint32_t n_seqs : {1u, 5u, 16u}) {
+      EXPECT_EQ(phases_of_decode(plan, kernels_of(isa), n_seqs), plan.stages.size());
+    }
+    EXPECT_GT(phases_of_decode(plan, kernels_of(isa), 17), plan.stages.size());
+  }
 }
 
 TEST_F(PlanTest, BuffersInUseTogetherDoNotOverlap) {
