@@ -11,13 +11,18 @@ JOBS ?= $(shell nproc)
 DEFAULT_MODEL := models/smollm2-135m-instruct-q4_1.gguf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build serve test test-quick install bench format check-layers fetch-model soak
+.PHONY: help setup setup-test build serve test test-quick install bench format check-layers fetch-model soak
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 setup:
-	@.ci/setup.sh
+	@.ci/setup.sh .ci/packages.txt
+
+# Configured again: what the tests' own packages bring is found then.
+setup-test: setup
+	@.ci/setup.sh .ci/packages-test.txt
+	@cmake --preset release >/dev/null
 
 build/build.ninja: | setup
 	@cmake --preset release
@@ -38,11 +43,11 @@ serve: build
 	@MODEL="$(abspath $(MODEL))" build/bin/backplane serve configs/own-model.yaml
 endif
 
-test: setup build/build.ninja
+test: setup-test
 	@.ci/test.sh
 
 # The release build's tests alone.
-test-quick: setup build/build.ninja
+test-quick: setup-test
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of .ci/packages.txt that are missing. Says what it does; does nothing
-# where all are there.
+# setup.sh LIST: installs the Debian packages of a list that are missing. Says what it does; does
+# nothing where all are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ while read -r package; do
   [[ -z "$package" || "$package" == \#* ]] && continue
   state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
   [[ "$state" == installed ]] || missing+=("$package")
-done < .ci/packages.txt
+done < "$1"
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 if ! command -v apt-get >/dev/null; then

@@ -7,6 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #include <algorithm>
 #include <string>
@@ -21,20 +24,23 @@ namespace bp::cpu {
   void set_attention_kernels(Kernels& kernels); \
   }
 BP_CPU_DECLARE(scalar)
+#if defined(__aarch64__)
+BP_CPU_DECLARE(neon)
+#endif
 #if defined(__x86_64__)
 BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
 namespace avx2_vnni {
 void set_strip_kernels(Kernels& kernels);
 void set_attention_kernels(Kernels& kernels);
-}
+}  // namespace avx2_vnni
 namespace avx512_bf16 {
 void set_bf16_kernels(Kernels& kernels);
 }
 namespace amx {
 void set_tile_kernels(Kernels& kernels);
 void set_bf16_kernels(Kernels& kernels);
-}
+}  // namespace amx
 #endif
 #undef BP_CPU_DECLARE
 
@@ -51,7 +57,8 @@ namespace {
     return kernels;                      \
   }()
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx"};
+constexpr std::string_view kNames[] = {"scalar", "neon",        "avx2", "avx2_vnni",
+                                       "avx512", "avx512_bf16", "amx"};
 
 #if defined(__x86_64__)
 // clang 14 does not know "f16c".
@@ -97,6 +104,17 @@ bool has_amx() {
 }
 #endif
 
+#if defined(__aarch64__)
+bool has_neon_dot_products() {
+#if defined(__linux__)
+  constexpr unsigned long kDotProducts = 1ul << 20;  // HWCAP_ASIMDDP
+  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
+#else
+  return true;  // every other system that runs on AArch64 asks for them
+#endif
+}
+#endif
+
 }  // namespace
 
 std::string_view isa_name(Isa isa) {
@@ -111,6 +129,9 @@ std::vector<Isa> available_isas() {
   if (has_avx512()) isas.push_back(Isa::kAvx512);
   if (has_avx512_bf16()) isas.push_back(Isa::kAvx512Bf16);
   if (has_amx()) isas.push_back(Isa::kAmx);
+#endif
+#if defined(__aarch64__)
+  if (has_neon_dot_products()) isas.push_back(Isa::kNeon);
 #endif
   return isas;
 }
@@ -170,6 +191,12 @@ const Kernels& kernels_of(Isa isa) {
   if (isa == Isa::kAvx2) {
     static const Kernels kAvx2 = BP_CPU_TABLE(avx2);
     return kAvx2;
+  }
+#endif
+#if defined(__aarch64__)
+  if (isa == Isa::kNeon) {
+    static const Kernels kNeon = BP_CPU_TABLE(neon);
+    return kNeon;
   }
 #endif
   (void)isa;

@@ -9,7 +9,7 @@
 
 namespace bp::cpu {
 
-enum class Isa { kScalar, kAvx2, kAvx2Vnni, kAvx512, kAvx512Bf16, kAmx };
+enum class Isa { kScalar, kNeon, kAvx2, kAvx2Vnni, kAvx512, kAvx512Bf16, kAmx };
 
 [[nodiscard]] std::string_view isa_name(Isa isa);
 

@@ -29,6 +29,7 @@ inline std::vector<NamedFactory> cpu_factories() {
   for (const cpu::Isa isa : cpu::available_isas()) {
     const std::string name(cpu::isa_name(isa));
     if (isa == cpu::Isa::kScalar) all.push_back({name, &kCpuFactory<cpu::Isa::kScalar>});
+    if (isa == cpu::Isa::kNeon) all.push_back({name, &kCpuFactory<cpu::Isa::kNeon>});
     if (isa == cpu::Isa::kAvx2) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx2>});
     if (isa == cpu::Isa::kAvx2Vnni) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx2Vnni>});
     if (isa == cpu::Isa::kAvx512) all.push_back({name, &kCpuFactory<cpu::Isa::kAvx512>});

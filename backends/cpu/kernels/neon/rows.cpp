@@ -1,0 +1,3 @@
+#include "backends/cpu/kernels/simd_neon.hpp"
+// clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/rows.inl"

@@ -1,0 +1,272 @@
+#pragma once
+// Sixteen lanes as four 128-bit registers of Arm. Needs AArch64 with its dot products (ASIMDDP).
+// Included by the kernels of this instruction set alone; everything has internal linkage.
+
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BP_CPU_ISA neon
+
+namespace bp::cpu::neon {
+namespace {
+
+// Two rows fill half of the 32 registers with sums, a third would leave none for the weights.
+inline constexpr uint32_t kMaxPanel = 3;
+inline constexpr uint32_t kFloatRows = 2;
+inline constexpr uint32_t kFloatColumns = 2;
+inline constexpr bool kSignedAsUnsigned = false;
+
+struct F32x16 {
+  float32x4_t v[4];
+};
+struct I32x16 {
+  int32x4_t v[4];
+};
+struct U8x64 {
+  uint8x16_t v[4];
+};
+
+// f of each of the four registers.
+template <class Result, class F>
+inline Result quarters(F f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+
+inline F32x16 broadcast(float x) {
+  return quarters<F32x16>([&](int) { return vdupq_n_f32(x); });
+}
+inline F32x16 zero() {
+  return broadcast(0);
+}
+inline F32x16 load(const float* p) {
+  return quarters<F32x16>([&](int i) { return vld1q_f32(p + 4 * i); });
+}
+inline void store(float* p, F32x16 x) {
+  for (int i = 0; i < 4; ++i) vst1q_f32(p + 4 * i, x.v[i]);
+}
+// Lanes from n on are zero and their memory is not touched.
+inline F32x16 load_first(const float* p, size_t n) {
+  float lanes[16] = {};
+  __builtin_memcpy(lanes, p, n * sizeof(float));
+  return load(lanes);
+}
+inline void store_first(float* p, F32x16 x, size_t n) {
+  float lanes[16];
+  store(lanes, x);
+  __builtin_memcpy(p, lanes, n * sizeof(float));
+}
+inline F32x16 add(F32x16 a, F32x16 b) {
+  return quarters<F32x16>([&](int i) { return vaddq_f32(a.v[i], b.v[i]); });
+}
+inline F32x16 sub(F32x16 a, F32x16 b) {
+  return quarters<F32x16>([&](int i) { return vsubq_f32(a.v[i], b.v[i]); });
+}
+inline F32x16 mul(F32x16 a, F32x16 b) {
+  return quarters<F32x16>([&](int i) { return vmulq_f32(a.v[i], b.v[i]); });
+}
+inline F32x16 div(F32x16 a, F32x16 b) {
+  return quarters<F32x16>([&](int i) { return vdivq_f32(a.v[i], b.v[i]); });
+}
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return quarters<F32x16>([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
+}
+// The second operand where one of the two is NaN.
+inline float32x4_t max(float32x4_t a, float32x4_t b) {
+  return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+inline F32x16 max(F32x16 a, F32x16 b) {
+  return quarters<F32x16>([&](int i) { return max(a.v[i], b.v[i]); });
+}
+inline F32x16 min(F32x16 a, F32x16 b) {
+  return quarters<F32x16>(
+      [&](int i) { return vbslq_f32(vcltq_f32(a.v[i], b.v[i]), a.v[i], b.v[i]); });
+}
+inline F32x16 round(F32x16 x) {
+  return quarters<F32x16>([&](int i) { return vrndnq_f32(x.v[i]); });
+}
+// y where x < limit, else z.
+inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
+  return quarters<F32x16>(
+      [&](int i) { return vbslq_f32(vcltq_f32(x.v[i], limit.v[i]), y.v[i], z.v[i]); });
+}
+// Lanes first <= i < end of x, others of y.
+inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
+  constexpr int32_t kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return quarters<F32x16>([&](int i) {
+    const int32x4_t lane = vld1q_s32(kLanes + 4 * i);
+    const uint32x4_t inside =
+        vandq_u32(vcgeq_s32(lane, vdupq_n_s32(first)), vcltq_s32(lane, vdupq_n_s32(end)));
+    return vbslq_f32(inside, x.v[i], y.v[i]);
+  });
+}
+inline F32x16 abs(F32x16 x) {
+  return quarters<F32x16>([&](int i) { return vabsq_f32(x.v[i]); });
+}
+inline F32x16 copy_sign(F32x16 magnitude, F32x16 sign) {
+  const uint32x4_t mask = vdupq_n_u32(0x80000000u);
+  return quarters<F32x16>([&](int i) { return vbslq_f32(mask, sign.v[i], magnitude.v[i]); });
+}
+inline float32x4_t power_of_two(int32x4_t n) {
+  return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23));
+}
+// x * 2^n for integral n in [-252, 252].
+inline F32x16 scale_by_power_of_two(F32x16 x, F32x16 n) {
+  return quarters<F32x16>([&](int i) {
+    const int32x4_t whole = vcvtnq_s32_f32(n.v[i]);
+    const int32x4_t half = vshrq_n_s32(whole, 1);
+    return vmulq_f32(vmulq_f32(x.v[i], power_of_two(half)), power_of_two(vsubq_s32(whole, half)));
+  });
+}
+inline float reduce_add(F32x16 x) {
+  const float32x4_t a = vaddq_f32(vaddq_f32(x.v[0], x.v[2]), vaddq_f32(x.v[1], x.v[3]));
+  const float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+  return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+inline float reduce_max(F32x16 x) {
+  const float32x4_t a = max(max(x.v[0], x.v[2]), max(x.v[1], x.v[3]));
+  float lanes[4];
+  vst1q_f32(lanes, a);
+  for (int half = 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+    }
+  }
+  return lanes[0];
+}
+
+inline F32x16 load_f16(const uint16_t* p) {
+  return quarters<F32x16>(
+      [&](int i) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))); });
+}
+inline F32x16 load_bf16(const uint16_t* p) {
+  return quarters<F32x16>(
+      [&](int i) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)); });
+}
+inline void store_f16(uint16_t* p, F32x16 x) {
+  for (int i = 0; i < 4; ++i) {
+    vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(x.v[i])));
+  }
+}
+inline void store_bf16(uint16_t* p, F32x16 x) {
+  for (int i = 0; i < 4; ++i) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(x.v[i]);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t up = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    const uint32x4_t number = vceqq_f32(x.v[i], x.v[i]);
+    vst1_u16(p + 4 * i, vshrn_n_u32(vbslq_u32(number, up, quiet), 16));
+  }
+}
+inline F32x16 load_u8(const uint8_t* p) {
+  const uint8x16_t bytes = vld1q_u8(p);
+  const uint16x8_t low = vmovl_u8(vget_low_u8(bytes));
+  const uint16x8_t high = vmovl_u8(vget_high_u8(bytes));
+  return {{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))),
+           vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
+           vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
+           vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+}
+inline F32x16 load_i8(const uint8_t* p) {
+  const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
+  const int16x8_t low = vmovl_s8(vget_low_s8(bytes));
+  const int16x8_t high = vmovl_s8(vget_high_s8(bytes));
+  return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+           vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+           vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
+
+inline I32x16 load_ints(const int32_t* p) {
+  return quarters<I32x16>([&](int i) { return vld1q_s32(p + 4 * i); });
+}
+inline I32x16 broadcast_int(int32_t x) {
+  return quarters<I32x16>([&](int) { return vdupq_n_s32(x); });
+}
+inline I32x16 sub(I32x16 a, I32x16 b) {
+  return quarters<I32x16>([&](int i) { return vsubq_s32(a.v[i], b.v[i]); });
+}
+template <int Bits>
+inline I32x16 shift_left(I32x16 x) {
+  return quarters<I32x16>([&](int i) { return vshlq_n_s32(x.v[i], Bits); });
+}
+inline F32x16 to_float(I32x16 x) {
+  return quarters<F32x16>([&](int i) { return vcvtq_f32_s32(x.v[i]); });
+}
+// The bits of |x|, which order like the values, NaN above all.
+inline I32x16 magnitude_bits(F32x16 x) {
+  return quarters<I32x16>([&](int i) { return vreinterpretq_s32_f32(vabsq_f32(x.v[i])); });
+}
+inline I32x16 max(I32x16 a, I32x16 b) {
+  return quarters<I32x16>([&](int i) { return vmaxq_s32(a.v[i], b.v[i]); });
+}
+inline int32_t reduce_max(I32x16 x) {
+  return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.v[0], x.v[1]), vmaxq_s32(x.v[2], x.v[3])));
+}
+inline int32_t reduce_add(I32x16 x) {
+  return vaddvq_s32(vaddq_s32(vaddq_s32(x.v[0], x.v[1]), vaddq_s32(x.v[2], x.v[3])));
+}
+// Nearest integers; what is no int32 becomes the smallest.
+inline I32x16 to_int(F32x16 x) {
+  const float32x4_t limit = vdupq_n_f32(2147483648.0f);
+  return quarters<I32x16>([&](int i) {
+    const uint32x4_t fits = vcltq_f32(x.v[i], limit);  // what is too small saturates there anyway
+    return vbslq_s32(fits, vcvtnq_s32_f32(x.v[i]), vdupq_n_s32(INT32_MIN));
+  });
+}
+inline void store_i8(int8_t* p, I32x16 x) {
+  const int16x8_t low = vcombine_s16(vqmovn_s32(x.v[0]), vqmovn_s32(x.v[1]));
+  const int16x8_t high = vcombine_s16(vqmovn_s32(x.v[2]), vqmovn_s32(x.v[3]));
+  vst1q_s8(p, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
+}
+
+inline U8x64 load_bytes(const uint8_t* p) {
+  return quarters<U8x64>([&](int i) { return vld1q_u8(p + 16 * i); });
+}
+inline U8x64 low_nibbles(U8x64 x) {
+  return quarters<U8x64>([&](int i) { return vandq_u8(x.v[i], vdupq_n_u8(15)); });
+}
+inline U8x64 high_nibbles(U8x64 x) {
+  return quarters<U8x64>([&](int i) { return vshrq_n_u8(x.v[i], 4); });
+}
+// Adds 16 to the bytes whose bit is set.
+inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+  constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  const uint8x16_t bit = vld1q_u8(kBits);
+  return quarters<U8x64>([&](int i) {
+    const uint8x16_t own = vcombine_u8(vdup_n_u8(bits[2 * i]), vdup_n_u8(bits[2 * i + 1]));
+    return vaddq_u8(x.v[i], vandq_u8(vtstq_u8(own, bit), vdupq_n_u8(16)));
+  });
+}
+template <int I>
+inline uint8x16_t pair_at_16(uint8x16_t pairs) {
+  if constexpr (I < 2) {
+    return vandq_u8(vshlq_n_u8(pairs, 4 - 2 * I), vdupq_n_u8(0x30));
+  } else if constexpr (I == 2) {
+    return vandq_u8(pairs, vdupq_n_u8(0x30));
+  } else {
+    return vandq_u8(vshrq_n_u8(pairs, 2), vdupq_n_u8(0x30));
+  }
+}
+// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
+template <int I>
+inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
+  return quarters<U8x64>([&](int i) { return vorrq_u8(x.v[i], pair_at_16<I>(pairs.v[i])); });
+}
+// Signed bytes in the form that dot_signed takes: as they are.
+inline U8x64 prepare_signed(U8x64 x) {
+  return x;
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a, w as signed bytes.
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
+  const int8x16_t four = vreinterpretq_s8_s32(vdupq_n_s32(a));
+  return quarters<I32x16>(
+      [&](int i) { return vdotq_s32(sum.v[i], vreinterpretq_s8_u8(w.v[i]), four); });
+}
+// w at most 63.
+inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
+  return dot_signed(sum, w, a);
+}
+
+}  // namespace
+}  // namespace bp::cpu::neon
