@@ -1,7 +1,7 @@
-// bench_kernels [THREADS [ISA]]: what each dot kernel reads with one row of activations, from
-// memory that no cache holds, and what it computes with 4, 16 and 192 rows, each beside a probe of
-// plain reading taken right before. Give ratios: the absolute figures move with the machine's
-// neighbours.
+// bench_kernels [THREADS [ISA [TYPE]]]: what each dot kernel reads with one row of activations,
+// from memory that no cache holds, and what it computes with 4, 16 and 192 rows, each beside a
+// probe of plain reading taken right before. Give ratios: the absolute figures move with the
+// machine's neighbours.
 
 #include <algorithm>
 #include <chrono>
@@ -140,7 +140,7 @@ class Bench {
   WeightArena arena_;
 };
 
-int run_all(uint32_t n_threads, std::string_view only) {
+int run_all(uint32_t n_threads, std::string_view only, std::string_view type) {
   const auto team = Team::create(Host(), n_threads);
   const auto memory = AlignedBuffer::allocate(kWeightBytes, "weights");
   if (!memory.ok()) return 1;
@@ -155,8 +155,13 @@ int run_all(uint32_t n_threads, std::string_view only) {
     if (!only.empty() && only != isa_name(isa)) continue;
     Bench bench(kernels_of(isa), *team, *memory);
     for (const bp_dtype dtype :
-         {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0, BP_DTYPE_Q4_0, BP_DTYPE_Q4_1,
-          BP_DTYPE_Q5_0, BP_DTYPE_Q5_1, BP_DTYPE_Q4_K, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K}) {
+         {BP_DTYPE_F32,    BP_DTYPE_F16,     BP_DTYPE_BF16,  BP_DTYPE_Q8_0,    BP_DTYPE_Q4_0,
+          BP_DTYPE_Q4_1,   BP_DTYPE_Q5_0,    BP_DTYPE_Q5_1,  BP_DTYPE_Q2_K,    BP_DTYPE_Q3_K,
+          BP_DTYPE_Q4_K,   BP_DTYPE_Q5_K,    BP_DTYPE_Q6_K,  BP_DTYPE_Q8_K,    BP_DTYPE_IQ4_NL,
+          BP_DTYPE_IQ4_XS, BP_DTYPE_IQ3_XXS, BP_DTYPE_IQ3_S, BP_DTYPE_IQ2_XXS, BP_DTYPE_IQ2_XS,
+          BP_DTYPE_IQ2_S,  BP_DTYPE_IQ1_S,   BP_DTYPE_IQ1_M, BP_DTYPE_MXFP4,   BP_DTYPE_NVFP4,
+          BP_DTYPE_TQ1_0,  BP_DTYPE_TQ2_0,   BP_DTYPE_Q1_0,  BP_DTYPE_Q2_0}) {
+      if (!type.empty() && type != dtype_name(dtype)) continue;
       bench.run(dtype);
     }
   }
@@ -168,5 +173,5 @@ int run_all(uint32_t n_threads, std::string_view only) {
 
 int main(int argc, char** argv) {
   const auto n_threads = argc > 1 ? static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 0;
-  return bp::cpu::run_all(n_threads, argc > 2 ? argv[2] : "");
+  return bp::cpu::run_all(n_threads, argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
 }

@@ -49,8 +49,31 @@ static inline uint32_t panel_header_words(uint32_t n_blocks) {
 inline constexpr uint32_t kOutlierRatio = 16;
 
 // How a strip of weights is laid out; described in weights/strip_layout.hpp.
-enum class StripLayout : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kI8 };
-inline constexpr uint32_t kStripLayouts = 9;
+enum class StripLayout : uint8_t {
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kQ8_K,
+  kIq4Nl,
+  kIq4Xs,
+  kIq3Xxs,
+  kIq3S,
+  kIq2Xxs,
+  kIq2S,
+  kIq1S,
+  kIq1M,
+  kMxfp4,
+  kNvfp4,
+  kQ2_0,
+};
+inline constexpr uint32_t kStripLayouts = 22;
 
 enum class FloatType : uint8_t { kF32, kF16, kBF16 };
 inline constexpr uint32_t kFloatTypes = 3;
@@ -89,8 +112,8 @@ using TileDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t
                          size_t panel_words, uint32_t n_panels, float* y, size_t y_stride,
                          uint8_t* scratch);
 
-// Of 32 columns of a strip, unpacked: i8 q[8][16][4], f32 scale[2][16], f32 minimum[16].
-inline constexpr uint32_t kTileBlockBytes = 704;
+// Of 32 columns of a strip, unpacked: i8 q[8][16][4], f32 scale[2][16], f32 minimum[2][16].
+inline constexpr uint32_t kTileBlockBytes = 768;
 // With the list of its products: a first and a second record, two halves each, 24 bytes.
 inline constexpr uint32_t kTileScratchBytes = kTileBlockBytes + 4 * 24;
 

@@ -177,6 +177,18 @@ inline F32x16 load_i8(const uint8_t* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 
+// The lower or upper halves of 16 bytes.
+inline F32x16 load_low_nibbles(const uint8_t* p) {
+  const __m128i x = _mm_and_si128(load_128(p), _mm_set1_epi8(15));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
+}
+inline F32x16 load_high_nibbles(const uint8_t* p) {
+  const __m128i x = _mm_and_si128(_mm_srli_epi16(load_128(p), 4), _mm_set1_epi8(15));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
+}
+
 inline I32x16 broadcast_int(int32_t x) {
   return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
 }
@@ -186,6 +198,10 @@ inline I32x16 sub(I32x16 x, I32x16 y) {
 template <int Bits>
 inline I32x16 shift_left(I32x16 x) {
   return {_mm256_slli_epi32(x.a, Bits), _mm256_slli_epi32(x.b, Bits)};
+}
+template <int Bits>
+inline I32x16 shift_right(I32x16 x) {
+  return {_mm256_srai_epi32(x.a, Bits), _mm256_srai_epi32(x.b, Bits)};
 }
 inline F32x16 to_float(I32x16 x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
@@ -234,20 +250,36 @@ inline U8x64 high_nibbles(U8x64 x) {
   return {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), mask),
           _mm256_and_si256(_mm256_srli_epi16(x.b, 4), mask)};
 }
-// 16 in the bytes whose bit is set.
-inline __m256i spread_16(uint32_t bits) {
+// Value in the bytes whose bit is set.
+inline __m256i spread(uint32_t bits, __m256i value) {
   const __m256i byte = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2,
                                         2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
   const __m256i own = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)), byte);
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(own, bit), bit);
-  return _mm256_and_si256(set, _mm256_set1_epi8(16));
+  return _mm256_and_si256(set, value);
 }
-// Adds 16 to the bytes whose bit is set.
-inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+// Adds Value to the bytes whose bit is set; they are less than it.
+template <int Value>
+inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
   uint32_t mask[2];
   __builtin_memcpy(mask, bits, sizeof mask);
-  return {_mm256_or_si256(x.a, spread_16(mask[0])), _mm256_or_si256(x.b, spread_16(mask[1]))};
+  const __m256i value = _mm256_set1_epi8(Value);
+  return {_mm256_or_si256(x.a, spread(mask[0], value)),
+          _mm256_or_si256(x.b, spread(mask[1], value))};
+}
+// Bits [2*I, 2*I + 2) of each byte.
+template <int I>
+inline U8x64 pair(U8x64 pairs) {
+  const __m256i mask = _mm256_set1_epi8(3);
+  return {_mm256_and_si256(_mm256_srli_epi16(pairs.a, 2 * I), mask),
+          _mm256_and_si256(_mm256_srli_epi16(pairs.b, 2 * I), mask)};
+}
+// Of 16 bytes, aligned to 16, those that the indices, below 16, name.
+inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
+  const __m256i values =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(values, indices.a), _mm256_shuffle_epi8(values, indices.b)};
 }
 template <int I>
 inline __m256i pair_at_16(__m256i pairs) {
@@ -286,7 +318,7 @@ inline __m256i dot(__m256i sum, __m256i w, __m256i a) {
   const __m256i pairs = _mm256_maddubs_epi16(w, a);
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
-// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63, so that no pair saturates.
+// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 127: no pair saturates.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
   const __m256i four = _mm256_set1_epi32(a);
   return {dot(sum.a, w.a, four), dot(sum.b, w.b, four)};

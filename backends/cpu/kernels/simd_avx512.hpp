@@ -136,6 +136,16 @@ inline F32x16 load_i8(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 
+// The lower or upper halves of 16 bytes.
+inline F32x16 load_low_nibbles(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_cvtepu8_epi32(bytes), _mm512_set1_epi32(15)))};
+}
+inline F32x16 load_high_nibbles(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(bytes), 4))};
+}
+
 inline I32x16 load_ints(const int32_t* p) {
   return {_mm512_loadu_si512(p)};
 }
@@ -148,6 +158,10 @@ inline I32x16 sub(I32x16 a, I32x16 b) {
 template <int Bits>
 inline I32x16 shift_left(I32x16 x) {
   return {_mm512_slli_epi32(x.v, Bits)};
+}
+template <int Bits>
+inline I32x16 shift_right(I32x16 x) {
+  return {_mm512_srai_epi32(x.v, Bits)};
 }
 inline F32x16 to_float(I32x16 x) {
   return {_mm512_cvtepi32_ps(x.v)};
@@ -188,11 +202,22 @@ inline U8x64 low_nibbles(U8x64 x) {
 inline U8x64 high_nibbles(U8x64 x) {
   return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
 }
-// Adds 16 to the bytes whose bit is set.
-inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+// Adds Value to the bytes whose bit is set.
+template <int Value>
+inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
   uint64_t mask;
   __builtin_memcpy(&mask, bits, sizeof mask);
-  return {_mm512_mask_add_epi8(x.v, mask, x.v, _mm512_set1_epi8(16))};
+  return {_mm512_mask_add_epi8(x.v, mask, x.v, _mm512_set1_epi8(Value))};
+}
+// Bits [2*I, 2*I + 2) of each byte.
+template <int I>
+inline U8x64 pair(U8x64 pairs) {
+  return {_mm512_and_si512(_mm512_srli_epi16(pairs.v, 2 * I), _mm512_set1_epi8(3))};
+}
+// Of 16 bytes, aligned to 16, those that the indices, below 16, name.
+inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
+  const __m128i values = _mm_load_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), indices.v)};
 }
 // x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
 template <int I>
@@ -209,7 +234,7 @@ inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
 inline U8x64 prepare_signed(U8x64 x) {
   return {_mm512_xor_si512(x.v, _mm512_set1_epi8(-128))};
 }
-// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63.
+// sum[i] += w[4i..4i+3] . the four signed bytes of a.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
   return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(a))};
 }

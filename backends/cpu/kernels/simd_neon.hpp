@@ -158,14 +158,23 @@ inline void store_bf16(uint16_t* p, F32x16 x) {
     vst1_u16(p + 4 * i, vshrn_n_u32(vbslq_u32(number, up, quiet), 16));
   }
 }
-inline F32x16 load_u8(const uint8_t* p) {
-  const uint8x16_t bytes = vld1q_u8(p);
+inline F32x16 widen(uint8x16_t bytes) {
   const uint16x8_t low = vmovl_u8(vget_low_u8(bytes));
   const uint16x8_t high = vmovl_u8(vget_high_u8(bytes));
   return {{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))),
            vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
            vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
            vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+}
+inline F32x16 load_u8(const uint8_t* p) {
+  return widen(vld1q_u8(p));
+}
+// The lower or upper halves of 16 bytes.
+inline F32x16 load_low_nibbles(const uint8_t* p) {
+  return widen(vandq_u8(vld1q_u8(p), vdupq_n_u8(15)));
+}
+inline F32x16 load_high_nibbles(const uint8_t* p) {
+  return widen(vshrq_n_u8(vld1q_u8(p), 4));
 }
 inline F32x16 load_i8(const uint8_t* p) {
   const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
@@ -189,6 +198,10 @@ inline I32x16 sub(I32x16 a, I32x16 b) {
 template <int Bits>
 inline I32x16 shift_left(I32x16 x) {
   return quarters<I32x16>([&](int i) { return vshlq_n_s32(x.v[i], Bits); });
+}
+template <int Bits>
+inline I32x16 shift_right(I32x16 x) {
+  return quarters<I32x16>([&](int i) { return vshrq_n_s32(x.v[i], Bits); });
 }
 inline F32x16 to_float(I32x16 x) {
   return quarters<F32x16>([&](int i) { return vcvtq_f32_s32(x.v[i]); });
@@ -229,14 +242,31 @@ inline U8x64 low_nibbles(U8x64 x) {
 inline U8x64 high_nibbles(U8x64 x) {
   return quarters<U8x64>([&](int i) { return vshrq_n_u8(x.v[i], 4); });
 }
-// Adds 16 to the bytes whose bit is set.
-inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+// Adds Value to the bytes whose bit is set.
+template <int Value>
+inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
   constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
   const uint8x16_t bit = vld1q_u8(kBits);
   return quarters<U8x64>([&](int i) {
     const uint8x16_t own = vcombine_u8(vdup_n_u8(bits[2 * i]), vdup_n_u8(bits[2 * i + 1]));
-    return vaddq_u8(x.v[i], vandq_u8(vtstq_u8(own, bit), vdupq_n_u8(16)));
+    return vaddq_u8(x.v[i], vandq_u8(vtstq_u8(own, bit), vdupq_n_u8(Value)));
   });
+}
+// Bits [2*I, 2*I + 2) of each byte.
+template <int I>
+inline U8x64 pair(U8x64 pairs) {
+  return quarters<U8x64>([&](int i) {
+    if constexpr (I == 0) {
+      return vandq_u8(pairs.v[i], vdupq_n_u8(3));
+    } else {
+      return vandq_u8(vshrq_n_u8(pairs.v[i], 2 * I), vdupq_n_u8(3));
+    }
+  });
+}
+// Of 16 bytes those that the indices, below 16, name.
+inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
+  const uint8x16_t values = vld1q_u8(table);
+  return quarters<U8x64>([&](int i) { return vqtbl1q_u8(values, indices.v[i]); });
 }
 template <int I>
 inline uint8x16_t pair_at_16(uint8x16_t pairs) {
@@ -263,7 +293,7 @@ inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return quarters<I32x16>(
       [&](int i) { return vdotq_s32(sum.v[i], vreinterpretq_s8_u8(w.v[i]), four); });
 }
-// w at most 63.
+// w at most 127.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
   return dot_signed(sum, w, a);
 }

@@ -199,6 +199,16 @@ inline F32x16 load_i8(const uint8_t* p) {
       __builtin_convertvector(__builtin_convertvector(read<QuarterSignedBytes>(p), Ints), Floats)};
 }
 
+// The lower or upper halves of 16 bytes.
+inline F32x16 load_low_nibbles(const uint8_t* p) {
+  const Ints x = __builtin_convertvector(read<QuarterBytes>(p), Ints);
+  return {__builtin_convertvector(x & 15, Floats)};
+}
+inline F32x16 load_high_nibbles(const uint8_t* p) {
+  const Ints x = __builtin_convertvector(read<QuarterBytes>(p), Ints);
+  return {__builtin_convertvector(x >> 4, Floats)};
+}
+
 inline I32x16 broadcast_int(int32_t x) {
   return {x + Ints{}};
 }
@@ -208,6 +218,10 @@ inline I32x16 sub(I32x16 a, I32x16 b) {
 template <int Bits>
 inline I32x16 shift_left(I32x16 x) {
   return {(Ints)((Words)x.v << Bits)};
+}
+template <int Bits>
+inline I32x16 shift_right(I32x16 x) {
+  return {x.v >> Bits};
 }
 inline F32x16 to_float(I32x16 x) {
   return {__builtin_convertvector(x.v, Floats)};
@@ -251,12 +265,30 @@ inline U8x64 low_nibbles(U8x64 x) {
 inline U8x64 high_nibbles(U8x64 x) {
   return {x.v >> 4};
 }
-// Adds 16 to the bytes whose bit is set.
-inline U8x64 add_16_where(U8x64 x, const uint8_t* bits) {
+// Adds Value to the bytes whose bit is set.
+template <int Value>
+inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
   Longs own;
   for (int i = 0; i < 8; ++i) own[i] = bits[i] * 0x0101010101010101u;
   own &= 0x8040201008040201u;
-  return {x.v + ((Bytes)((Bytes)own != 0) & 16)};
+  const Bytes value = static_cast<uint8_t>(Value) + Bytes{};
+  return {x.v + ((Bytes)((Bytes)own != 0) & value)};
+}
+// Bits [2*I, 2*I + 2) of each byte.
+template <int I>
+inline U8x64 pair(U8x64 pairs) {
+  return {(pairs.v >> (2 * I)) & 3};
+}
+// Not inlined, here and below: compilers would take minutes for the many kernels.
+__attribute__((noinline)) inline void replace_by_table(const uint8_t* table, uint8_t* bytes) {
+  for (int i = 0; i < 64; ++i) bytes[i] = table[bytes[i]];
+}
+// Of 16 bytes those that the indices, below 16, name.
+inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
+  uint8_t bytes[64];
+  __builtin_memcpy(bytes, &indices.v, sizeof bytes);
+  replace_by_table(table, bytes);
+  return {read<Bytes>(bytes)};
 }
 // x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
 template <int I>
@@ -296,12 +328,18 @@ inline Shorts widen_half(const U8x64& w, int half) {
   return __builtin_convertvector(read<Half>(reinterpret_cast<const uint8_t*>(&w.v) + 32 * half),
                                  Shorts);
 }
-// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 63.
+template <class Half>
+__attribute__((noinline)) inline void add_dot(I32x16& sum, const U8x64& w, int32_t a) {
+  sum = dot_shorts(sum, widen_half<Half>(w, 0), widen_half<Half>(w, 1), a);
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 127.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
-  return dot_shorts(sum, widen_half<HalfBytes>(w, 0), widen_half<HalfBytes>(w, 1), a);
+  add_dot<HalfBytes>(sum, w, a);
+  return sum;
 }
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
-  return dot_shorts(sum, widen_half<HalfSignedBytes>(w, 0), widen_half<HalfSignedBytes>(w, 1), a);
+  add_dot<HalfSignedBytes>(sum, w, a);
+  return sum;
 }
 
 }  // namespace

@@ -30,26 +30,50 @@ inline void dot_columns(const uint8_t* body, PanelRecord<N> x, I32x16* sums) {
   }
 }
 
-// Starts sums at what the quants' offset adds, so that they end exact. half: 0 or 1, or -1 for
-// both.
+// -8 * sum of the activations of a half (0 or 1) of the block, or of both (-1).
+template <uint32_t N>
+inline I32x16 sum8_of(PanelRecord<N> x, int half, uint32_t t) {
+  if (half < 0) return x.sum8(t);
+  return half == 0 ? x.half8(t) : sub(x.sum8(t), x.half8(t));
+}
+
+template <int kOffset>
+inline I32x16 times_offset(I32x16 sum8) {
+  if constexpr (kOffset >= 8) {
+    return shift_left<__builtin_ctz(kOffset / 8)>(sum8);
+  } else {
+    return shift_right<__builtin_ctz(8 / kOffset)>(sum8);
+  }
+}
+
+// Starts sums at what the quants' offset adds, so that they end exact.
 template <class W, uint32_t N>
 inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    if constexpr (W::kOffset8 == kNoOffset) {
+    if constexpr (W::kOffset == 0) {
       sums[t] = broadcast_int(0);
     } else {
-      const I32x16 units = half < 0    ? x.sum8(t)
-                           : half == 0 ? x.half8(t)
-                                       : sub(x.sum8(t), x.half8(t));
-      sums[t] = shift_left<W::kOffset8>(units);
+      sums[t] = times_offset<W::kOffset>(sum8_of(x, half, t));
     }
   }
 }
 
-template <uint32_t N>
-inline void fold(PanelRecord<N> x, F32x16 scale, const I32x16* sums, F32x16* y) {
+template <class W, uint32_t N>
+inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, int half, const I32x16* sums,
+                 F32x16* y) {
+  const F32x16 scale = W::scale(record, b, half);
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     y[t] = fma(to_float(sums[t]), mul(scale, x.scale(t)), y[t]);
+  }
+  if constexpr (W::kHasMinimum) {
+    const F32x16 minimum = W::minimum(record, b, half);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      if constexpr (W::kHalves) {
+        y[t] = fma(minimum, scaled_sum8(sum8_of(x, half, t), x.scale(t)), y[t]);
+      } else {
+        y[t] = fma(minimum, x.sum(t), y[t]);
+      }
+    }
   }
 }
 
@@ -63,18 +87,14 @@ inline void dot_block(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x1
   dot_columns<W, N, 2>(body, x, sums);
   dot_columns<W, N, 3>(body, x, sums);
   if constexpr (W::kHalves) {
-    fold(x, W::scale(record, b, 0), sums, y);
+    fold<W>(record, b, x, 0, sums, y);
     start_sums<W>(x, 1, sums);
   }
   dot_columns<W, N, 4>(body, x, sums);
   dot_columns<W, N, 5>(body, x, sums);
   dot_columns<W, N, 6>(body, x, sums);
   dot_columns<W, N, 7>(body, x, sums);
-  fold(x, W::scale(record, b, 1), sums, y);
-  if constexpr (W::kHasMinimum) {
-    const F32x16 minimum = W::minimum(record, b);
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = fma(minimum, x.sum(t), y[t]);
-  }
+  fold<W>(record, b, x, 1, sums, y);
 }
 
 // Few rows wait for memory: what is this far ahead is asked for. Measured on Sapphire Rapids: 12 %
@@ -136,15 +156,8 @@ void set_widths(Kernels& kernels, StripLayout layout) {
 
 void set_strip_kernels(Kernels& kernels) {
   kernels.max_panel_rows = kMaxPanel;
-  set_widths<Q4_0>(kernels, StripLayout::kQ4_0);
-  set_widths<Q4_1>(kernels, StripLayout::kQ4_1);
-  set_widths<Q5_0>(kernels, StripLayout::kQ5_0);
-  set_widths<Q5_1>(kernels, StripLayout::kQ5_1);
-  set_widths<Q8_0>(kernels, StripLayout::kQ8_0);
-  set_widths<Q4_K>(kernels, StripLayout::kQ4_K);
-  set_widths<Q5_K>(kernels, StripLayout::kQ5_K);
-  set_widths<Q6_K>(kernels, StripLayout::kQ6_K);
-  set_widths<I8>(kernels, StripLayout::kI8);
+  for_each_format(
+      [&](auto format, StripLayout layout) { set_widths<decltype(format)>(kernels, layout); });
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

@@ -9,17 +9,115 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
-// Each format gives, for block b of a record: quants<k>, the unsigned quants of columns 4k..4k+3 of
-// 16 rows; the scale of its first or second half; whether it has a minimum for each block;
-// kOffset8, how many times 8 its quants lie above their values (as a shift), or kNoOffset.
-constexpr int kNoOffset = -1;
+// A format is a form of scales and a form of quants. For block b of a record they give
+//   scale(record, b, half), and minimum where kHasMinimum: of 32 columns, or with kHalves of 16
+//   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
+//   kSigned in the form that dot_signed takes, and signed_quants as they are
+
+template <StripLayout Layout>
+struct Shape {
+  static constexpr StripShape kShape = kStripShapes[static_cast<int>(Layout)];
+  static constexpr uint32_t kBlocks = kShape.record_columns / kPanelColumns;
+  static constexpr uint32_t kRecordBytes = kShape.header_bytes + kBlocks * kShape.body_bytes;
+  static constexpr bool kHasMinimum = false;
+  static constexpr bool kHalves = false;
+  static const uint8_t* body(const uint8_t* record, uint32_t b) {
+    return record + kShape.header_bytes + b * kShape.body_bytes;
+  }
+};
 
 inline F32x16 f16_at(const uint8_t* p) {
   return load_f16(reinterpret_cast<const uint16_t*>(p));
 }
+inline F32x16 bf16_at(const uint8_t* p) {
+  return load_bf16(reinterpret_cast<const uint16_t*>(p));
+}
+inline F32x16 f32_at(const uint8_t* p) {
+  return load(reinterpret_cast<const float*>(p));
+}
+
+template <StripLayout Layout>
+struct F16Scales : Shape<Layout> {
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
+};
+template <StripLayout Layout>
+struct Bf16Scales : Shape<Layout> {
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return bf16_at(record + 32 * b); }
+};
+template <StripLayout Layout>
+struct F16HalfScales : Shape<Layout> {
+  static constexpr bool kHalves = true;
+  static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
+    return f16_at(record + 32 * (2 * b + static_cast<uint32_t>(half)));
+  }
+};
+// One of 64 columns each.
+template <StripLayout Layout>
+struct F16WideScales : Shape<Layout> {
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) {
+    return f16_at(record + 32 * (b / 2));
+  }
+};
+template <StripLayout Layout>
+struct F32Scale : Shape<Layout> {
+  static F32x16 scale(const uint8_t* record, uint32_t, int) { return f32_at(record); }
+};
+template <StripLayout Layout>
+struct F16ScaleAndMinimum : Shape<Layout> {
+  static constexpr bool kHasMinimum = true;
+  static F32x16 scale(const uint8_t* record, uint32_t, int) { return f16_at(record); }
+  static F32x16 minimum(const uint8_t* record, uint32_t, int) { return f16_at(record + 32); }
+};
+template <StripLayout Layout>
+struct I8Scales : Shape<Layout> {
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) {
+    return mul(f32_at(record), load_i8(record + 64 + 16 * b));
+  }
+};
+template <StripLayout Layout>
+struct I8HalfScales : Shape<Layout> {
+  static constexpr bool kHalves = true;
+  static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
+    return mul(f32_at(record), load_i8(record + 64 + 16 * (2 * b + static_cast<uint32_t>(half))));
+  }
+};
+template <StripLayout Layout>
+struct U8ScalesAndMinimums : Shape<Layout> {
+  static constexpr bool kHasMinimum = true;
+  static F32x16 scale(const uint8_t* record, uint32_t b, int) {
+    return mul(f16_at(record), load_u8(record + 64 + 16 * b));
+  }
+  static F32x16 minimum(const uint8_t* record, uint32_t b, int) {
+    return mul(f16_at(record + 32), load_u8(record + 192 + 16 * b));
+  }
+};
+template <StripLayout Layout>
+struct U4HalfScalesAndMinimums : Shape<Layout> {
+  static constexpr bool kHasMinimum = true;
+  static constexpr bool kHalves = true;
+  static const uint8_t* both(const uint8_t* record, uint32_t b, int half) {
+    return record + 64 + 16 * (2 * b + static_cast<uint32_t>(half));
+  }
+  static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
+    return mul(f16_at(record), load_low_nibbles(both(record, b, half)));
+  }
+  static F32x16 minimum(const uint8_t* record, uint32_t b, int half) {
+    return mul(f16_at(record + 32), load_high_nibbles(both(record, b, half)));
+  }
+};
+
+template <int Offset>
+struct Unsigned {
+  static constexpr int kOffset = Offset;
+  static constexpr bool kSigned = false;
+};
+struct Signed {
+  static constexpr int kOffset = kSignedAsUnsigned ? 128 : 0;
+  static constexpr bool kSigned = true;
+};
 
 template <int K>
-inline U8x64 nibbles(const uint8_t* body) {
+inline U8x64 nibbles_of(const uint8_t* body) {
   const U8x64 both = load_bytes(body + 64 * (K % 4));
   if constexpr (K < 4) {
     return low_nibbles(both);
@@ -27,124 +125,155 @@ inline U8x64 nibbles(const uint8_t* body) {
     return high_nibbles(both);
   }
 }
+template <int K>
+inline U8x64 pairs_of(const uint8_t* body) {
+  return pair<K % 4>(load_bytes(body + 64 * (K / 4)));
+}
+template <int K>
+inline U8x64 pairs_and_bits_of(const uint8_t* body) {
+  return add_where<4>(pairs_of<K>(body), body + 128 + 8 * K);
+}
 
-template <StripLayout Layout>
-struct Shape {
-  static constexpr StripShape kShape = kStripShapes[static_cast<int>(Layout)];
-  static constexpr uint32_t kBlocks = kShape.record_columns / kPanelColumns;
-  static constexpr uint32_t kRecordBytes = kShape.header_bytes + kBlocks * kShape.body_bytes;
-  static constexpr bool kHalves = false;
-  static constexpr bool kSigned = false;
-  static const uint8_t* body(const uint8_t* record, uint32_t b) {
-    return record + kShape.header_bytes + b * kShape.body_bytes;
-  }
-};
-
-struct Q4_0 : Shape<StripLayout::kQ4_0> {
-  static constexpr int kOffset8 = 0;
-  static constexpr bool kHasMinimum = false;
+template <int Offset>
+struct Nibbles : Unsigned<Offset> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return nibbles<K>(body);
+    return nibbles_of<K>(body);
   }
-  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
 };
-
-struct Q5_0 : Shape<StripLayout::kQ5_0> {
-  static constexpr int kOffset8 = 1;
-  static constexpr bool kHasMinimum = false;
+template <int Offset>
+struct NibblesBits : Unsigned<Offset> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return add_16_where(nibbles<K>(body), body + 256 + 8 * K);
+    return add_where<16>(nibbles_of<K>(body), body + 256 + 8 * K);
   }
-  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
 };
-
-struct Q8_0 : Shape<StripLayout::kQ8_0> {
-  static constexpr int kOffset8 = kSignedAsUnsigned ? 4 : kNoOffset;
-  static constexpr bool kHasMinimum = false;
-  static constexpr bool kSigned = true;
+template <int Offset>
+struct NibblesPairs : Unsigned<Offset> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return prepare_signed(load_bytes(body + 64 * K));
+    return or_pair<K % 4>(nibbles_of<K>(body), load_bytes(body + 256 + 64 * (K / 4)));
   }
-  static F32x16 scale(const uint8_t* record, uint32_t b, int) { return f16_at(record + 32 * b); }
 };
-
-template <StripLayout Layout>
-struct ScaleAndMinimum : Shape<Layout> {
-  static constexpr int kOffset8 = kNoOffset;
-  static constexpr bool kHasMinimum = true;
-  static F32x16 scale(const uint8_t* record, uint32_t, int) { return f16_at(record); }
-  static F32x16 minimum(const uint8_t* record, uint32_t) { return f16_at(record + 32); }
-};
-
-struct Q4_1 : ScaleAndMinimum<StripLayout::kQ4_1> {
+template <int Offset>
+struct Pairs : Unsigned<Offset> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return nibbles<K>(body);
+    return pairs_of<K>(body);
   }
 };
-
-struct Q5_1 : ScaleAndMinimum<StripLayout::kQ5_1> {
+template <int Offset>
+struct PairsBits : Unsigned<Offset> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return add_16_where(nibbles<K>(body), body + 256 + 8 * K);
+    return pairs_and_bits_of<K>(body);
   }
 };
-
-template <StripLayout Layout>
-struct SuperBlock : Shape<Layout> {
-  static constexpr int kOffset8 = kNoOffset;
-  static constexpr bool kHasMinimum = true;
-  static F32x16 scale(const uint8_t* record, uint32_t b, int) {
-    return mul(f16_at(record), load_u8(record + 64 + 16 * b));
-  }
-  static F32x16 minimum(const uint8_t* record, uint32_t b) {
-    return mul(f16_at(record + 32), load_u8(record + 192 + 16 * b));
-  }
-};
-
-struct Q4_K : SuperBlock<StripLayout::kQ4_K> {
+struct WholeBytes : Signed {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return nibbles<K>(body);
+    return prepare_signed(signed_quants<K>(body));
+  }
+  template <int K>
+  static U8x64 signed_quants(const uint8_t* body) {
+    return load_bytes(body + 64 * K);
   }
 };
 
-struct Q5_K : SuperBlock<StripLayout::kQ5_K> {
+struct Table {
+  alignas(16) uint8_t of[16];
+};
+constexpr Table moved_up(const StripValues& values, int offset) {
+  Table table{};
+  for (int i = 0; i < 16; ++i) table.of[i] = static_cast<uint8_t>(values.of[i] + offset);
+  return table;
+}
+constexpr int kCodeOffset = 64;  // leaves what is looked up below 128
+
+template <const StripValues& Values>
+struct NibbleCodes : Unsigned<kCodeOffset> {
+  static constexpr Table kTable = moved_up(Values, kOffset);
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return add_16_where(nibbles<K>(body), body + 256 + 8 * K);
+    return look_up(kTable.of, nibbles_of<K>(body));
+  }
+};
+template <const StripValues& Values>
+struct PairsBitsCodes : Unsigned<kCodeOffset> {
+  static constexpr Table kTable = moved_up(Values, kOffset);
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return look_up(kTable.of, pairs_and_bits_of<K>(body));
+  }
+};
+template <const StripValues& Values>
+struct SignedNibbleCodes : Signed {
+  static constexpr Table kTable = moved_up(Values, kOffset);
+  static constexpr Table kSignedTable = moved_up(Values, 0);
+  template <int K>
+  static U8x64 quants(const uint8_t* body) {
+    return look_up(kTable.of, nibbles_of<K>(body));
+  }
+  template <int K>
+  static U8x64 signed_quants(const uint8_t* body) {
+    return look_up(kSignedTable.of, nibbles_of<K>(body));
   }
 };
 
-struct Q6_K : Shape<StripLayout::kQ6_K> {
-  static constexpr int kOffset8 = 2;
-  static constexpr bool kHasMinimum = false;
-  static constexpr bool kHalves = true;
-  template <int K>
-  static U8x64 quants(const uint8_t* body) {
-    return or_pair<K % 4>(nibbles<K>(body), load_bytes(body + 256 + 64 * (K / 4)));
-  }
-  static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
-    return mul(f16_at(record), load_i8(record + 64 + 16 * (2 * b + static_cast<uint32_t>(half))));
-  }
-};
+struct Q4_0 : F16Scales<StripLayout::kQ4_0>, Nibbles<8> {};
+struct Q4_1 : F16ScaleAndMinimum<StripLayout::kQ4_1>, Nibbles<0> {};
+struct Q5_0 : F16Scales<StripLayout::kQ5_0>, NibblesBits<16> {};
+struct Q5_1 : F16ScaleAndMinimum<StripLayout::kQ5_1>, NibblesBits<0> {};
+struct Q8_0 : F16Scales<StripLayout::kQ8_0>, WholeBytes {};
+struct Q2_K : U4HalfScalesAndMinimums<StripLayout::kQ2_K>, Pairs<0> {};
+struct Q3_K : I8HalfScales<StripLayout::kQ3_K>, PairsBits<4> {};
+struct Q4_K : U8ScalesAndMinimums<StripLayout::kQ4_K>, Nibbles<0> {};
+struct Q5_K : U8ScalesAndMinimums<StripLayout::kQ5_K>, NibblesBits<0> {};
+struct Q6_K : I8HalfScales<StripLayout::kQ6_K>, NibblesPairs<32> {};
+struct Q8_K : F32Scale<StripLayout::kQ8_K>, WholeBytes {};
+struct Iq4Nl : F16Scales<StripLayout::kIq4Nl>, SignedNibbleCodes<kIq4StripValues> {};
+struct Iq4Xs : I8Scales<StripLayout::kIq4Xs>, SignedNibbleCodes<kIq4StripValues> {};
+struct Iq3Xxs : I8Scales<StripLayout::kIq3Xxs>, NibbleCodes<kIq3XxsStripValues> {};
+struct Iq3S : I8Scales<StripLayout::kIq3S>, NibbleCodes<kIq3SStripValues> {};
+struct Iq2Xxs : I8Scales<StripLayout::kIq2Xxs>, PairsBitsCodes<kIq2StripValues> {};
+struct Iq2S : I8HalfScales<StripLayout::kIq2S>, PairsBitsCodes<kIq2StripValues> {};
+struct Iq1S : I8Scales<StripLayout::kIq1S>, PairsBitsCodes<kIq1StripValues> {};
+struct Iq1M : I8HalfScales<StripLayout::kIq1M>, PairsBitsCodes<kIq1StripValues> {};
+struct Mxfp4 : Bf16Scales<StripLayout::kMxfp4>, NibbleCodes<kFp4StripValues> {};
+struct Nvfp4 : F16HalfScales<StripLayout::kNvfp4>, NibbleCodes<kFp4StripValues> {};
+struct Q2_0 : F16WideScales<StripLayout::kQ2_0>, Pairs<1> {};
 
-struct I8 : Shape<StripLayout::kI8> {
-  static constexpr int kOffset8 = kSignedAsUnsigned ? 4 : kNoOffset;
-  static constexpr bool kHasMinimum = false;
-  static constexpr bool kHalves = true;
-  static constexpr bool kSigned = true;
-  template <int K>
-  static U8x64 quants(const uint8_t* body) {
-    return prepare_signed(load_bytes(body + 64 * K));
-  }
-  static F32x16 scale(const uint8_t* record, uint32_t, int half) {
-    return load(reinterpret_cast<const float*>(record) + 16 * half);
-  }
-};
+// A half's sum of activations from -8 times that of their quants.
+inline F32x16 scaled_sum8(I32x16 sum8, F32x16 scale) {
+  return mul(to_float(sum8), mul(scale, broadcast(-0.125f)));
+}
+
+// f(format, layout) for each of them.
+template <class F>
+inline void for_each_format(F&& f) {
+  f(Q4_0{}, StripLayout::kQ4_0);
+  f(Q4_1{}, StripLayout::kQ4_1);
+  f(Q5_0{}, StripLayout::kQ5_0);
+  f(Q5_1{}, StripLayout::kQ5_1);
+  f(Q8_0{}, StripLayout::kQ8_0);
+  f(Q2_K{}, StripLayout::kQ2_K);
+  f(Q3_K{}, StripLayout::kQ3_K);
+  f(Q4_K{}, StripLayout::kQ4_K);
+  f(Q5_K{}, StripLayout::kQ5_K);
+  f(Q6_K{}, StripLayout::kQ6_K);
+  f(Q8_K{}, StripLayout::kQ8_K);
+  f(Iq4Nl{}, StripLayout::kIq4Nl);
+  f(Iq4Xs{}, StripLayout::kIq4Xs);
+  f(Iq3Xxs{}, StripLayout::kIq3Xxs);
+  f(Iq3S{}, StripLayout::kIq3S);
+  f(Iq2Xxs{}, StripLayout::kIq2Xxs);
+  f(Iq2S{}, StripLayout::kIq2S);
+  f(Iq1S{}, StripLayout::kIq1S);
+  f(Iq1M{}, StripLayout::kIq1M);
+  f(Mxfp4{}, StripLayout::kMxfp4);
+  f(Nvfp4{}, StripLayout::kNvfp4);
+  f(Q2_0{}, StripLayout::kQ2_0);
+}
 
 }  // namespace
 }  // namespace bp::cpu::BP_CPU_ISA

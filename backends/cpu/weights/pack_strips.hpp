@@ -10,15 +10,15 @@
 
 namespace bp::cpu {
 
-// The layout of a block type's own, if it has one; all others can be packed as kI8.
+// Every block type has one.
 [[nodiscard]] std::optional<StripLayout> strip_layout_of(bp_dtype dtype);
 
-// Bytes of one strip of n_columns, a multiple of 64.
+// Bytes of one strip of n_columns.
 [[nodiscard]] size_t strip_bytes(StripLayout layout, uint32_t n_columns);
 
-// Packs rows [0, n_rows) of dtype at `rows`, n_rows <= 16, into one strip. n_columns is a multiple
-// of 32 and a whole number of the dtype's blocks.
-void pack_strip(StripLayout layout, bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes,
-                uint32_t n_rows, uint32_t n_columns, uint8_t* strip);
+// Packs rows [0, n_rows) of a block type at `rows`, n_rows <= 16, into one strip of its layout.
+// n_columns is a whole number of the type's blocks.
+void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
+                uint32_t n_columns, uint8_t* strip);
 
 }  // namespace bp::cpu

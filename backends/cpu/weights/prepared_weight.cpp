@@ -20,14 +20,6 @@ std::optional<FloatType> float_type_of(bp_dtype dtype) {
   return std::nullopt;
 }
 
-// Types without a layout of their own are packed to be kept, but decoded where they are used once.
-std::optional<StripLayout> layout_for(const WeightRows& rows, Prepare prepare) {
-  if (!is_block_quantised(rows.dtype) || rows.n_columns % kPanelColumns != 0) return std::nullopt;
-  const auto own = strip_layout_of(rows.dtype);
-  if (own || prepare == Prepare::kNone) return own;
-  return StripLayout::kI8;
-}
-
 size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
@@ -57,7 +49,7 @@ Result<std::shared_ptr<const PreparedWeight>> PreparedWeight::create(const Weigh
                                                                      WeightArena& arena) {
   auto weight = std::make_shared<PreparedWeight>();
   weight->rows_ = rows;
-  if (const auto layout = layout_for(rows, prepare)) {
+  if (const auto layout = strip_layout_of(rows.dtype)) {
     weight->layout_ = *layout;
     weight->strip_bytes_ = strip_bytes(*layout, rows.n_columns);
     weight->form_ = prepare == Prepare::kRepack ? Form::kStrips : Form::kBlocks;
@@ -71,7 +63,7 @@ Result<std::shared_ptr<const PreparedWeight>> PreparedWeight::create(const Weigh
 }
 
 uint64_t PreparedWeight::repacked_bytes(const WeightRows& rows) {
-  const auto layout = layout_for(rows, Prepare::kRepack);
+  const auto layout = strip_layout_of(rows.dtype);
   if (!layout) return 0;
   const uint64_t n_strips = (uint64_t{rows.n_rows} + kStripRows - 1) / kStripRows;
   return n_strips * cpu::strip_bytes(*layout, rows.n_columns);
@@ -87,7 +79,7 @@ Status PreparedWeight::pack(const Team& team, WeightArena& arena) {
   BP_TRY(own(n_strips() * strip_bytes_, arena));
   team.parallel_for(n_strips(), [this](uint64_t i) {
     const auto strip = static_cast<uint32_t>(i);
-    pack_strip(layout_, rows_.dtype, rows_.row(i * kStripRows), rows_.row_stride_bytes,
+    pack_strip(rows_.dtype, rows_.row(i * kStripRows), rows_.row_stride_bytes,
                rows_of_strip(strip), rows_.n_columns, owned_.get() + i * strip_bytes_);
   });
   return {};
@@ -134,7 +126,7 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
     if (form_ == Form::kStrips) {
       packed = owned_.get() + strip * strip_bytes_;
     } else {
-      pack_strip(layout_, rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns,
+      pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns,
                  scratch);
     }
     uint32_t n_tiled = 0;  // rows

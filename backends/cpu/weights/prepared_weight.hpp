@@ -32,8 +32,7 @@ struct WeightRows {
 };
 
 enum class Prepare {
-  kNone,    // weights stay where they are; in each step quantised ones are packed strip by strip,
-            // or decoded where their type has no layout of its own
+  kNone,    // weights stay where they are; in each step quantised ones are packed strip by strip
   kRepack,  // quantised weights are kept packed in memory of our own
 };
 
@@ -79,7 +78,7 @@ class PreparedWeight {
  private:
   enum class Form : uint8_t {
     kStrips,   // packed, in owned_
-    kBlocks,   // of a type with strips, packed when used
+    kBlocks,   // of a block type, packed when used
     kFloats,   // f32, f16, bf16 rows
     kDecoded,  // any other type, decoded to float32 when used
   };

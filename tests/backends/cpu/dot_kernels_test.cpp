@@ -20,25 +20,61 @@
 namespace bp::cpu {
 namespace {
 
-constexpr bp_dtype kStripTypes[] = {BP_DTYPE_Q4_0, BP_DTYPE_Q4_1, BP_DTYPE_Q5_0, BP_DTYPE_Q5_1,
-                                    BP_DTYPE_Q8_0, BP_DTYPE_Q4_K, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K};
+std::vector<bp_dtype> block_types() {
+  std::vector<bp_dtype> types;
+  for (bp_dtype t = 1; t < BP_DTYPE_COUNT; ++t) {
+    if (is_block_quantised(t)) types.push_back(t);
+  }
+  return types;
+}
 
-// Where the f16 scales of a block stand; the other bytes may hold anything.
-std::vector<uint32_t> scale_offsets(bp_dtype dtype) {
+// Gives a block of random bytes scales of ordinary size.
+void set_scales(bp_dtype dtype, std::mt19937& engine, uint8_t* block) {
+  std::normal_distribution<float> scale(0.0f, 0.02f);
+  std::uniform_int_distribution<int> exponent(115, 125);
+  const auto set_f16 = [&](uint32_t offset) {
+    const uint16_t half = f32_to_f16(scale(engine));
+    std::memcpy(block + offset, &half, sizeof half);
+  };
   switch (dtype) {
     case BP_DTYPE_Q4_1:
     case BP_DTYPE_Q5_1:
     case BP_DTYPE_Q4_K:
     case BP_DTYPE_Q5_K:
-      return {0, 2};
+      set_f16(0);
+      return set_f16(2);
     case BP_DTYPE_Q6_K:
-      return {208};
+      return set_f16(208);
     case BP_DTYPE_Q2_K:
-      return {80, 82};
+      set_f16(80);
+      return set_f16(82);
     case BP_DTYPE_Q3_K:
-      return {108};
+      return set_f16(108);
+    case BP_DTYPE_TQ1_0:
+      return set_f16(52);
+    case BP_DTYPE_TQ2_0:
+      return set_f16(64);
+    case BP_DTYPE_Q8_K: {
+      const float d = scale(engine);
+      std::memcpy(block, &d, sizeof d);
+      return;
+    }
+    case BP_DTYPE_IQ1_M: {  // a nibble of the scale above each 16 bits
+      const uint16_t half = f32_to_f16(scale(engine));
+      for (int k = 0; k < 4; ++k) {
+        uint8_t& byte = block[49 + 2 * k];
+        byte = static_cast<uint8_t>((byte & 15) | (half >> (4 * k) & 15) << 4);
+      }
+      return;
+    }
+    case BP_DTYPE_MXFP4:
+      block[0] = static_cast<uint8_t>(exponent(engine));
+      return;
+    case BP_DTYPE_NVFP4:
+      for (int g = 0; g < 4; ++g) block[g] &= 0x77;  // not NaN
+      return;
     default:
-      return {0};
+      set_f16(0);
   }
 }
 
@@ -46,15 +82,11 @@ std::vector<uint32_t> scale_offsets(bp_dtype dtype) {
 std::vector<uint8_t> random_rows(bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
   std::mt19937 engine(dtype * 1000 + n_columns);
   std::uniform_int_distribution<int> byte(0, 255);
-  std::normal_distribution<float> scale(0.0f, 0.02f);
   std::vector<uint8_t> rows(n_rows * row_bytes(dtype, n_columns));
   for (uint8_t& b : rows) b = static_cast<uint8_t>(byte(engine));
   const uint32_t block_bytes = dtype_info(dtype).block_bytes;
   for (size_t block = 0; block < rows.size(); block += block_bytes) {
-    for (const uint32_t offset : scale_offsets(dtype)) {
-      const uint16_t half = f32_to_f16(scale(engine));
-      std::memcpy(rows.data() + block + offset, &half, sizeof half);
-    }
+    set_scales(dtype, engine, rows.data() + block);
   }
   return rows;
 }
@@ -133,15 +165,13 @@ void dot(const Kernels& kernels, StripLayout layout, const uint8_t* strip, uint3
   dot(strip, n_columns, panel.words.data(), panel.words.size(), 1, y, kStripRows, scratch);
 }
 
-// rounding: of packed weights, relative to their magnitude.
-void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns,
-                double rounding = 0) {
-  const StripLayout layout = strip_layout_of(dtype).value_or(StripLayout::kI8);
+void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
+  const StripLayout layout = *strip_layout_of(dtype);
   const std::vector<uint8_t> rows = random_rows(dtype, n_rows, n_columns);
   const size_t stride = row_bytes(dtype, n_columns);
   std::vector<uint8_t> memory(strip_bytes(layout, n_columns) + 64);
   auto* strip = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
-  pack_strip(layout, dtype, rows.data(), stride, n_rows, n_columns, strip);
+  pack_strip(dtype, rows.data(), stride, n_rows, n_columns, strip);
   std::vector<float> decoded(size_t{n_rows} * n_columns);
   for (uint32_t r = 0; r < n_rows; ++r) {
     ASSERT_TRUE(reference::decode_row(dtype, rows.data() + r * stride, n_columns,
@@ -158,8 +188,7 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_
         const Dot expected = exact_dot(decoded.data() + size_t{r} * n_columns,
                                        panel.values.data() + size_t{t} * n_columns, n_columns);
         // Scale and minimum terms of a block cancel, and their sum is what is rounded.
-        EXPECT_NEAR(y[t * kStripRows + r], expected.sum,
-                    (2e-5 + rounding) * expected.magnitude + 1e-6)
+        EXPECT_NEAR(y[t * kStripRows + r], expected.sum, 2e-5 * expected.magnitude + 1e-6)
             << dtype_name(dtype) << " width " << n << " row " << r << " of " << n_columns;
       }
       for (uint32_t r = n_rows; r < kStripRows; ++r) EXPECT_EQ(y[t * kStripRows + r], 0.0f);
@@ -170,7 +199,7 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_
 TEST(StripDot, AgreesWithDecodedWeights) {
   for (const Isa isa : available_isas()) {
     SCOPED_TRACE(isa_name(isa));
-    for (const bp_dtype dtype : kStripTypes) {
+    for (const bp_dtype dtype : block_types()) {
       const uint32_t block = dtype_info(dtype).block_elements;
       for (const uint32_t n_blocks : {1u, 2u, 3u, 5u}) {
         test_strip(kernels_of(isa), dtype, kStripRows, n_blocks * block);
@@ -180,30 +209,17 @@ TEST(StripDot, AgreesWithDecodedWeights) {
   }
 }
 
-// Types without a layout of their own. Values of the grids are multiples of a scale, and stay
-// exact.
-TEST(StripDot, TakesEveryOtherBlockTypeAsBytes) {
-  for (const Isa isa : available_isas()) {
-    SCOPED_TRACE(isa_name(isa));
-    for (const bp_dtype dtype : {BP_DTYPE_IQ4_NL, BP_DTYPE_IQ4_XS, BP_DTYPE_IQ3_S, BP_DTYPE_IQ3_XXS,
-                                 BP_DTYPE_IQ2_XS, BP_DTYPE_Q3_K}) {
-      test_strip(kernels_of(isa), dtype, kStripRows, 2 * dtype_info(dtype).block_elements, 1e-5);
-    }
-    test_strip(kernels_of(isa), BP_DTYPE_Q2_K, 7, 512, 5e-3);
-  }
-}
-
 // The same sums in the same order, whatever stands beside a row.
 TEST(StripDot, DoesNotDependOnThePanelsWidth) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {
     const Kernels& kernels = kernels_of(isa);
     const std::vector<float> x = conformance::normal_values("width", n_columns);
-    for (const bp_dtype dtype : kStripTypes) {
+    for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
       const std::vector<uint8_t> rows = random_rows(dtype, kStripRows, n_columns);
       std::vector<uint8_t> strip(strip_bytes(layout, n_columns));
-      pack_strip(layout, dtype, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
+      pack_strip(dtype, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
                  strip.data());
       std::vector<float> alone;
       for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, 8u, 12u, kTileRows}) {
@@ -361,8 +377,8 @@ TEST(QuantizeRow, KeepsNanAndInfinityOutOfOtherRows) {
     kernels.quantize_row(good.data(), n_columns, panel.data(), 2, 1, seconds);
     const std::vector<uint8_t> rows = random_rows(BP_DTYPE_Q4_1, kStripRows, n_columns);
     std::vector<uint8_t> strip(strip_bytes(StripLayout::kQ4_1, n_columns));
-    pack_strip(StripLayout::kQ4_1, BP_DTYPE_Q4_1, rows.data(), row_bytes(BP_DTYPE_Q4_1, n_columns),
-               kStripRows, n_columns, strip.data());
+    pack_strip(BP_DTYPE_Q4_1, rows.data(), row_bytes(BP_DTYPE_Q4_1, n_columns), kStripRows,
+               n_columns, strip.data());
     float y[2 * kStripRows];
     kernels.strip_dot[static_cast<int>(StripLayout::kQ4_1)][2](strip.data(), n_columns,
                                                                panel.data(), y, kStripRows);

@@ -24,19 +24,19 @@ struct Block {
   [[nodiscard]] const float* scale(uint32_t half) const {
     return reinterpret_cast<const float*>(bytes + kBlockQuants) + 16 * half;
   }
-  [[nodiscard]] const float* minimum() const {
-    return reinterpret_cast<const float*>(bytes + kBlockQuants) + 32;
+  [[nodiscard]] const float* minimum(uint32_t half) const {
+    return reinterpret_cast<const float*>(bytes + kBlockQuants) + 32 + 16 * half;
   }
 };
 
 template <class W, int K>
 inline void unpack_quants(const uint8_t* body, uint8_t* out) {
   if constexpr (W::kSigned) {
-    store_bytes(out + 64 * K, load_bytes(body + 64 * K));
-  } else if constexpr (W::kOffset8 == kNoOffset) {
+    store_bytes(out + 64 * K, W::template signed_quants<K>(body));
+  } else if constexpr (W::kOffset == 0) {
     store_bytes(out + 64 * K, W::template quants<K>(body));
   } else {
-    store_bytes(out + 64 * K, sub_bytes(W::template quants<K>(body), 8 << W::kOffset8));
+    store_bytes(out + 64 * K, sub_bytes(W::template quants<K>(body), W::kOffset));
   }
 }
 
@@ -59,7 +59,10 @@ class Unpacker {
     auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
     store(floats, W::scale(record_, block_, 0));
     if constexpr (W::kHalves) store(floats + 16, W::scale(record_, block_, 1));
-    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record_, block_));
+    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record_, block_, 0));
+    if constexpr (W::kHasMinimum && W::kHalves) {
+      store(floats + 48, W::minimum(record_, block_, 1));
+    }
     if (++block_ == W::kBlocks) {
       block_ = 0;
       record_ += W::kRecordBytes;
@@ -136,7 +139,20 @@ BP_START(2, 4, 6)
 BP_START(3, 5, 7)
 #undef BP_START
 
-template <bool kMinimum>
+// The rows' sums of scaled activations that a minimum multiplies.
+template <class W>
+inline void minimum_factors(const Product& p, float* factors) {
+  const auto* floats = reinterpret_cast<const float*>(p.record);
+  if constexpr (W::kHalves) {
+    const I32x16 first = load_ints(p.record + 11 * kTileRows);
+    const I32x16 own = p.half == 0 ? first : sub(load_ints(p.record + 10 * kTileRows), first);
+    store(factors, scaled_sum8(own, load(floats + 8 * kTileRows)));
+  } else {
+    store(factors, load(floats + 9 * kTileRows));
+  }
+}
+
+template <class W>
 inline void fold(const Product& p, const Sums& sums, F32x16* y) {
   const auto* floats = reinterpret_cast<const float*>(p.record);
   const F32x16 scale = load(p.weights.scale(p.half));
@@ -144,10 +160,12 @@ inline void fold(const Product& p, const Sums& sums, F32x16* y) {
     y[t] = fma(to_float(load_ints(sums.of[t])), mul(scale, broadcast(floats[8 * kTileRows + t])),
                y[t]);
   }
-  if constexpr (kMinimum) {
-    const F32x16 minimum = load(p.weights.minimum());
+  if constexpr (W::kHasMinimum) {
+    const F32x16 minimum = load(p.weights.minimum(p.half));
+    alignas(64) float factors[kTileRows];
+    minimum_factors<W>(p, factors);
     BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-      y[t] = fma(minimum, broadcast(floats[9 * kTileRows + t]), y[t]);
+      y[t] = fma(minimum, broadcast(factors[t]), y[t]);
     }
   }
 }
@@ -166,7 +184,6 @@ inline void start_product(const Product& p, Unpacker<W>* unpacker, Sums* slots) 
 template <class W>
 void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float* out,
                size_t out_stride) {
-  constexpr bool kMinimum = W::kHasMinimum;
   Sums slots[kSlots];
   F32x16 y[kTileRows];
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
@@ -175,13 +192,13 @@ void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float
   if (n > 2) start_product<2>(products[2], unpacker, slots);
   if (n > 3) start_product<3>(products[3], unpacker, slots);
   for (uint32_t i = 0; i < n; i += kSlots) {
-    fold<kMinimum>(products[i], slots[0], y);
+    fold<W>(products[i], slots[0], y);
     if (i + 4 < n) start_product<0>(products[i + 4], unpacker, slots);
-    if (i + 1 < n) fold<kMinimum>(products[i + 1], slots[1], y);
+    if (i + 1 < n) fold<W>(products[i + 1], slots[1], y);
     if (i + 5 < n) start_product<1>(products[i + 5], unpacker, slots);
-    if (i + 2 < n) fold<kMinimum>(products[i + 2], slots[2], y);
+    if (i + 2 < n) fold<W>(products[i + 2], slots[2], y);
     if (i + 6 < n) start_product<2>(products[i + 6], unpacker, slots);
-    if (i + 3 < n) fold<kMinimum>(products[i + 3], slots[3], y);
+    if (i + 3 < n) fold<W>(products[i + 3], slots[3], y);
     if (i + 7 < n) start_product<3>(products[i + 7], unpacker, slots);
   }
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
@@ -207,18 +224,9 @@ void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, s
 
 void set_tile_kernels(Kernels& kernels) {
   kernels.max_panel_rows = kTileRows;
-  const auto set = [&](StripLayout layout, TileDot dot) {
-    kernels.tile_dot[static_cast<int>(layout)] = dot;
-  };
-  set(StripLayout::kQ4_0, tile_dot<Q4_0>);
-  set(StripLayout::kQ4_1, tile_dot<Q4_1>);
-  set(StripLayout::kQ5_0, tile_dot<Q5_0>);
-  set(StripLayout::kQ5_1, tile_dot<Q5_1>);
-  set(StripLayout::kQ8_0, tile_dot<Q8_0>);
-  set(StripLayout::kQ4_K, tile_dot<Q4_K>);
-  set(StripLayout::kQ5_K, tile_dot<Q5_K>);
-  set(StripLayout::kQ6_K, tile_dot<Q6_K>);
-  set(StripLayout::kI8, tile_dot<I8>);
+  for_each_format([&](auto format, StripLayout layout) {
+    kernels.tile_dot[static_cast<int>(layout)] = tile_dot<decltype(format)>;
+  });
 }
 
 }  // namespace bp::cpu::amx
