@@ -1,7 +1,7 @@
 // bench_kernels [THREADS [ISA [TYPE]]]: what each dot kernel reads with one row of activations,
-// from memory that no cache holds, and what it computes with 4, 16 and 192 rows, each beside a
-// probe of plain reading taken right before. Give ratios: the absolute figures move with the
-// machine's neighbours.
+// from memory that no cache holds, in bytes of the file and as packed, and what it computes with 4,
+// 16 and 192 rows, each beside a probe of plain reading taken right before; and how fast bytes of
+// the file are packed. Give ratios: the absolute figures move with the machine's neighbours.
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +17,7 @@
 #include "backends/cpu/rows/panels.hpp"
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/weights/pack_strips.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
 #include "backplane/dtype.hpp"
 
@@ -73,14 +74,22 @@ class Bench {
     const auto many = prepare(dtype, kManyRowsStrips * kStripRows);
     if (one == nullptr || many == nullptr) return;
     const double probe = read_rate();
-    const double read = static_cast<double>(row) * n_rows / product_seconds(*one, 1);
-    std::printf("%-7s %-5s %7.1f GB/s of %5.1f (%3.0f %%)", kernels_.name, dtype_name(dtype).data(),
+    const double seconds = product_seconds(*one, 1);
+    const double read = static_cast<double>(row) * n_rows / seconds;
+    std::printf("%-7s %-7s %6.1f GB/s of %5.1f (%3.0f %%", kernels_.name, dtype_name(dtype).data(),
                 read * 1e-9, probe * 1e-9, 100 * read / probe);
+    if (one->takes_panels()) {
+      std::printf(", packed %3.0f %%",
+                  100 * static_cast<double>(one->owned_bytes()) / seconds / probe);
+    }
+    std::printf(")");
     for (const uint32_t n : {4u, 16u, kManyRows}) {
       const double products = 2.0 * kColumns * many->n_rows() * n;
       std::printf(" %7.3f", products / product_seconds(*many, n) * 1e-12);
     }
-    std::printf(" TOPS\n");
+    std::printf(" TOPS");
+    if (one->takes_panels()) std::printf(", packs %5.1f GB/s", pack_rate(dtype) * 1e-9);
+    std::printf("\n");
     std::fflush(stdout);
   }
 
@@ -91,6 +100,24 @@ class Bench {
     if (weight.ok()) return std::move(weight).value();
     std::fprintf(stderr, "%s\n", weight.status().message().c_str());
     return nullptr;
+  }
+
+  // Bytes of the file a second, rows and strips in cache.
+  double pack_rate(bp_dtype dtype) {
+    const size_t row = row_bytes(dtype, kColumns);
+    constexpr uint32_t n_strips = 16;
+    const size_t strip = strip_bytes(*strip_layout_of(dtype), kColumns);
+    std::vector<uint8_t> strips(team_.n_threads() * strip);
+    const double seconds = fastest([&] {
+      team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
+        const Range own = share(worker, n, n_strips);
+        for (uint32_t s = own.begin; s < own.end; ++s) {
+          pack_strip(dtype, memory_.data() + s * kStripRows * row, row, kStripRows, kColumns,
+                     strips.data() + worker * strip);
+        }
+      });
+    });
+    return static_cast<double>(n_strips * kStripRows * row) / seconds;
   }
 
   double product_seconds(const PreparedWeight& weight, uint32_t n_rows) {

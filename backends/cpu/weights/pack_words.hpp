@@ -65,13 +65,18 @@ inline void transpose_pairs(uint32_t words[4]) {
 
 // The bits part of a body from a word for each row, bit i being column i's.
 inline void write_bits(const uint32_t planes[kStripRows], uint8_t* bits) {
-  for (uint32_t r = 0; r < kStripRows; r += 2) {
-    const uint32_t even = (planes[r] & kWordNibbles) | (planes[r + 1] & kWordNibbles) << 4;
-    const uint32_t odd = (planes[r] >> 4 & kWordNibbles) | (planes[r + 1] & ~kWordNibbles);
-    for (uint32_t k = 0; k < 4; ++k) {
-      bits[16 * k + r / 2] = static_cast<uint8_t>(even >> (8 * k));
-      bits[16 * k + 8 + r / 2] = static_cast<uint8_t>(odd >> (8 * k));
-    }
+  constexpr uint32_t n = kStripRows / 2;
+  uint32_t even[n];  // byte k: columns 8k to 8k+3 of two rows
+  uint32_t odd[n];
+  for (uint32_t p = 0; p < n; ++p) {
+    const uint32_t below = planes[2 * p];
+    const uint32_t above = planes[2 * p + 1];
+    even[p] = (below & kWordNibbles) | (above & kWordNibbles) << 4;
+    odd[p] = (below >> 4 & kWordNibbles) | (above & ~kWordNibbles);
+  }
+  for (uint32_t k = 0; k < 4; ++k) {
+    for (uint32_t p = 0; p < n; ++p) bits[16 * k + p] = static_cast<uint8_t>(even[p] >> (8 * k));
+    for (uint32_t p = 0; p < n; ++p) bits[16 * k + 8 + p] = static_cast<uint8_t>(odd[p] >> (8 * k));
   }
 }
 
