@@ -1,12 +1,12 @@
-// bench_probe [THREADS]: one line of JSON with what the machine gives at this moment: read rate, int8
-// peak of the vector units, and the time of a barrier. Takes two seconds.
+// bench_probe [THREADS]: one line of JSON with what the machine gives at this moment: read rate,
+// int8 peak of the vector units, and the time of a barrier. Takes two seconds.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/base/cpu_count.hpp"
+#include "core/base/cpu_topology.hpp"
 #include "core/cli/machine_probe.hpp"
 #include "core/plugin/thread_team.hpp"
 
@@ -37,7 +37,7 @@ double barrier_ns(uint32_t n_threads) {
 
 int main(int argc, char** argv) {
   const uint32_t n_threads =
-      argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : bp::base::available_cpus();
+      argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : bp::base::own_topology().n_cores();
   if (n_threads == 0) {
     std::fprintf(stderr, "usage: bench_probe [THREADS]\n");
     return 2;

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "core/base/cpu_count.hpp"
+#include "core/base/cpu_topology.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/progress.hpp"
 #include "core/config/config.hpp"
@@ -26,7 +26,7 @@ uint32_t team_size(const config::Config& config) {
   uint32_t n = 1;
   for (const config::Model& model : config.models) {
     const uint32_t asked = model.backend.n_threads;
-    n = std::max(n, asked == 0 ? base::available_cpus() : asked);
+    n = std::max(n, asked == 0 ? base::own_topology().n_cores() : asked);
   }
   return n;
 }

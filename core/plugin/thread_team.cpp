@@ -7,16 +7,28 @@
 #include <csignal>
 
 #include "backplane/plugin.hpp"
-#include "core/base/cpu_count.hpp"
+#include "core/base/cpu_topology.hpp"
+
+// ThreadSanitizer cannot see how threads meet inside oneTBB, which is not compiled for it.
+#if defined(__SANITIZE_THREAD__)
+#define BP_TEAM_RUNS_LOOPS
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BP_TEAM_RUNS_LOOPS
+#endif
+#endif
+#if !defined(BP_TEAM_RUNS_LOOPS)
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#endif
 
 namespace bp::plugin {
 
 namespace {
 
-// About 30 us of polling where every worker has a core of its own: longer than the gaps between the
-// phases of a step, and the team is asleep well within 50 us of its end.
+// About 30 us of polling where every worker has a processor of its own: longer than the gaps
+// between the phases of a step, and the team is asleep within 50 us of its end.
 constexpr uint32_t kSpins = 1000;
-constexpr uint32_t kYields = 20;
 
 void pause() {
 #if defined(__x86_64__)
@@ -26,17 +38,13 @@ void pause() {
 #endif
 }
 
-// Waits until `word` differs from `old`: spins, yields, then sleeps in the kernel.
+// Waits until `word` differs from `old`: spins, then sleeps in the kernel. A yield between the two
+// would give away the rest of the time slice, milliseconds, wherever another thread wants the core.
 uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, uint32_t n_spins) {
   for (uint32_t i = 0; i < n_spins; ++i) {
     const uint32_t now = word.load(std::memory_order_acquire);
     if (now != old) return now;
     pause();
-  }
-  for (uint32_t i = 0; i < kYields; ++i) {
-    const uint32_t now = word.load(std::memory_order_acquire);
-    if (now != old) return now;
-    sched_yield();
   }
   while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
@@ -54,42 +62,59 @@ void barrier(bp_team* team) {
   wait_for_change(team->generation, generation, team->n_spins);
 }
 
-// Worker i keeps the i-th CPU of the process, where there is one for each.
-void pin_to_cpu(std::thread& thread, uint32_t worker, uint32_t n_threads) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  if (static_cast<uint32_t>(CPU_COUNT(&allowed)) < n_threads) return;
-  uint32_t seen = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || seen++ != worker) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
-    return;
-  }
+void pin(std::thread& thread, uint32_t cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
 }
 
+}  // namespace
+
+#if !defined(BP_TEAM_RUNS_LOOPS)
+// oneTBB's workers for loops: they are asleep during steps, as the team's are during loops.
+struct ThreadTeam::Loops {
+  explicit Loops(uint32_t n_threads) : arena(static_cast<int>(n_threads)) {}
+
+  void run(ThreadTeam& team, uint64_t n, void (*fn)(void*, uint64_t), void* argument) {
+    const std::lock_guard lock(team.one_job_);
+    arena.execute([&] { tbb::parallel_for(uint64_t{0}, n, [&](uint64_t i) { fn(argument, i); }); });
+  }
+
+  tbb::task_arena arena;
+};
+#else
 struct ParallelFor {
   std::atomic<uint64_t> next{0};
   uint64_t n;
   void (*fn)(void*, uint64_t);
   void* argument;
+
+  static void work(void* self, uint32_t, uint32_t, bp_team*) {
+    auto& loop = *static_cast<ParallelFor*>(self);
+    for (uint64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;) {
+      loop.fn(loop.argument, i);
+    }
+  }
 };
 
-void take_items(void* argument, uint32_t, uint32_t, bp_team*) {
-  auto& loop = *static_cast<ParallelFor*>(argument);
-  for (uint64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;) {
-    loop.fn(loop.argument, i);
+struct ThreadTeam::Loops {
+  explicit Loops(uint32_t) {}
+
+  void run(ThreadTeam& team, uint64_t n, void (*fn)(void*, uint64_t), void* argument) {
+    ParallelFor loop{{0}, n, fn, argument};
+    team.run(0, ParallelFor::work, &loop);
   }
-}
+};
+#endif
 
-}  // namespace
+ThreadTeam::ThreadTeam(uint32_t n_threads) : ThreadTeam(n_threads, base::own_topology()) {}
 
-ThreadTeam::ThreadTeam(uint32_t n_threads)
+ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
     : n_threads_(std::max(n_threads, 1u)),
-      n_spins_(n_threads_ <= base::available_cpus() ? kSpins : 0),
+      n_spins_(n_threads_ <= topology.n_usable() ? kSpins : 0),
+      placement_(topology.placement(n_threads_)),
+      loops_(std::make_unique<Loops>(n_threads_)),
       extension_(make_growable<bp_threads>()) {
   team_.n_spins = n_spins_;
   extension_.n_threads = n_threads_;
@@ -100,8 +125,8 @@ ThreadTeam::ThreadTeam(uint32_t n_threads)
   extension_.barrier = barrier;
   extension_.parallel_for = [](void* user, uint64_t n, void (*fn)(void*, uint64_t),
                                void* argument) {
-    ParallelFor loop{{0}, n, fn, argument};
-    static_cast<ThreadTeam*>(user)->run(0, take_items, &loop);
+    auto& team = *static_cast<ThreadTeam*>(user);
+    team.loops_->run(team, n, fn, argument);
   };
 }
 
@@ -120,7 +145,7 @@ void ThreadTeam::start_workers() {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // workers inherit it: signals go elsewhere
   for (uint32_t i = 1; i < n_threads_; ++i) {
     workers_.emplace_back([this, i] { work(i); });
-    pin_to_cpu(workers_.back(), i, n_threads_);
+    if (!placement_.empty()) pin(workers_.back(), placement_[i]);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

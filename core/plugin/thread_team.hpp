@@ -17,12 +17,17 @@ struct bp_team {
   uint32_t n_spins = 0;  // polls before a waiting worker yields
 };
 
+namespace bp::base {
+struct CpuTopology;
+}
+
 namespace bp::plugin {
 
 class ThreadTeam {
  public:
   // n_threads workers, the caller of run_team being one of them; at least 1.
   explicit ThreadTeam(uint32_t n_threads);
+  ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -31,6 +36,7 @@ class ThreadTeam {
   [[nodiscard]] const bp_threads* extension() const { return &extension_; }
 
  private:
+  struct Loops;
   using Job = void (*)(void* argument, uint32_t worker, uint32_t n, bp_team* team);
 
   void run(uint32_t n, Job job, void* argument);
@@ -38,7 +44,9 @@ class ThreadTeam {
   void start_workers();
 
   const uint32_t n_threads_;
-  const uint32_t n_spins_;  // 0 where there are more workers than CPUs
+  const uint32_t n_spins_;                 // 0 where there are more workers than usable processors
+  const std::vector<uint32_t> placement_;  // worker i keeps it; empty: they go where they like
+  const std::unique_ptr<Loops> loops_;
   bp_threads extension_;
   std::mutex one_job_;                // held by the caller of run_team
   std::vector<std::thread> workers_;  // started by the first job

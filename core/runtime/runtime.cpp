@@ -2,13 +2,14 @@
 
 #include "backplane/ext/threads.h"
 #include "backplane/format.h"
-#include "core/base/cpu_count.hpp"
+#include "core/base/cpu_topology.hpp"
 #include "core/runtime/plugin_folders.hpp"
 
 namespace bp::runtime {
 
 Runtime::Runtime(plugin::Catalog catalog, uint32_t n_threads)
-    : catalog_(std::move(catalog)), team_(n_threads == 0 ? base::available_cpus() : n_threads) {
+    : catalog_(std::move(catalog)),
+      team_(n_threads == 0 ? base::own_topology().n_cores() : n_threads) {
   host_.offer(BP_THREADS_ID, team_.extension());
 }
 

@@ -1,5 +1,7 @@
 #include "backends/cpu/stages/matmul_stage.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,10 +16,18 @@ constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
 // others at the end is about one piece.
 constexpr uint32_t kSharePieces = 16;
 
-// A chunk of rows stays in the second-level cache while strips of weights pass by.
-constexpr size_t kChunkBytes = size_t{384} << 10;
+// A chunk of rows stays in the second-level cache, in five eighths of it, while strips of weights
+// pass by.
+constexpr size_t kMinChunkBytes = size_t{256} << 10;
+constexpr size_t kMaxChunkBytes = size_t{1280} << 10;
 constexpr uint32_t kMinChunkRows = 48;
-constexpr uint32_t kMaxChunkRows = 192;
+constexpr uint32_t kMaxChunkRows = 512;
+
+size_t choose_chunk_bytes() {
+  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return std::clamp(static_cast<size_t>(std::max(cache, 0L)) / 8 * 5, kMinChunkBytes,
+                    kMaxChunkBytes);
+}
 
 constexpr size_t round_up_64(size_t n) {
   return (n + 63) / 64 * 64;
@@ -64,7 +74,9 @@ struct MatmulStage::Cut {
 };
 
 MatmulStage::MatmulStage(MatmulSpec spec)
-    : spec_(std::move(spec)), activations_(spec_.input, forms_of(spec_)) {
+    : spec_(std::move(spec)),
+      activations_(spec_.input, forms_of(spec_)),
+      chunk_bytes_(choose_chunk_bytes()) {
   reads.push_back(spec_.input.buffer);
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes.push_back(spec_.projections[0].out);
@@ -75,7 +87,7 @@ MatmulStage::MatmulStage(MatmulSpec spec)
 
 uint32_t MatmulStage::chunk_rows(const Kernels& kernels) const {
   const size_t row_bytes = panel_words(1, spec_.input.width) * sizeof(int32_t);
-  const auto fitting = static_cast<uint32_t>(std::min<size_t>(kChunkBytes / row_bytes, ~0u));
+  const auto fitting = static_cast<uint32_t>(std::min<size_t>(chunk_bytes_ / row_bytes, ~0u));
   const uint32_t rows = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
   return rows / kernels.max_panel_rows * kernels.max_panel_rows;
 }

@@ -61,6 +61,7 @@ class MatmulStage : public Stage {
 
   MatmulSpec spec_;
   ActivationMaker activations_;
+  size_t chunk_bytes_;  // of activations
 };
 
 }  // namespace bp::cpu
