@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 
 #include "backplane/plugin.hpp"
@@ -26,9 +27,9 @@ namespace bp::plugin {
 
 namespace {
 
-// About 30 us of polling where every worker has a processor of its own: longer than the gaps
-// between the phases of a step, and the team is asleep within 50 us of its end.
-constexpr uint32_t kSpins = 1000;
+// Longer than the gaps between the phases of a step; the team is asleep within 50 us of its end.
+constexpr auto kSpinFor = std::chrono::microseconds(30);
+constexpr int kPollsPerLook = 16;  // at the clock
 
 void pause() {
 #if defined(__x86_64__)
@@ -38,13 +39,17 @@ void pause() {
 #endif
 }
 
-// Waits until `word` differs from `old`: spins, then sleeps in the kernel. A yield between the two
-// would give away the rest of the time slice, milliseconds, wherever another thread wants the core.
-uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, uint32_t n_spins) {
-  for (uint32_t i = 0; i < n_spins; ++i) {
-    const uint32_t now = word.load(std::memory_order_acquire);
-    if (now != old) return now;
-    pause();
+// Waits until `word` differs from `old`: spins where it may, then sleeps in the kernel. A yield
+// between the two would give away the rest of the time slice, milliseconds, wherever another thread
+// wants the core.
+uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, bool may_spin) {
+  using Clock = std::chrono::steady_clock;
+  for (const auto until = Clock::now() + kSpinFor; may_spin && Clock::now() < until;) {
+    for (int i = 0; i < kPollsPerLook; ++i) {
+      const uint32_t now = word.load(std::memory_order_acquire);
+      if (now != old) return now;
+      pause();
+    }
   }
   while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
@@ -59,7 +64,7 @@ void barrier(bp_team* team) {
     team->generation.notify_all();
     return;
   }
-  wait_for_change(team->generation, generation, team->n_spins);
+  wait_for_change(team->generation, generation, team->may_spin);
 }
 
 void pin(std::thread& thread, uint32_t cpu) {
@@ -112,11 +117,11 @@ ThreadTeam::ThreadTeam(uint32_t n_threads) : ThreadTeam(n_threads, base::own_top
 
 ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
     : n_threads_(std::max(n_threads, 1u)),
-      n_spins_(n_threads_ <= topology.n_usable() ? kSpins : 0),
+      may_spin_(n_threads_ <= topology.n_usable()),
       placement_(topology.placement(n_threads_)),
       loops_(std::make_unique<Loops>(n_threads_)),
       extension_(make_growable<bp_threads>()) {
-  team_.n_spins = n_spins_;
+  team_.may_spin = may_spin_;
   extension_.n_threads = n_threads_;
   extension_.user = this;
   extension_.run_team = [](void* user, uint32_t n, Job job, void* argument) {
@@ -164,14 +169,14 @@ void ThreadTeam::run(uint32_t n, Job job, void* argument) {
   job(argument, 0, team_.n, &team_);
   if (team_.n == 1) return;
   for (uint32_t left; (left = running_.load(std::memory_order_acquire)) != 0;) {
-    wait_for_change(running_, left, n_spins_);
+    wait_for_change(running_, left, may_spin_);
   }
 }
 
 void ThreadTeam::work(uint32_t worker) {
   uint32_t epoch = 0;
   while (true) {
-    epoch = wait_for_change(epoch_, epoch, n_spins_);
+    epoch = wait_for_change(epoch_, epoch, may_spin_);
     if (stop_.load(std::memory_order_relaxed)) return;
     if (worker < team_.n) job_(argument_, worker, team_.n, &team_);
     if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();

@@ -13,8 +13,8 @@
 struct bp_team {
   std::atomic<uint32_t> arrived{0};
   std::atomic<uint32_t> generation{0};
-  uint32_t n = 1;        // workers of the running job
-  uint32_t n_spins = 0;  // polls before a waiting worker yields
+  uint32_t n = 1;  // workers of the running job
+  bool may_spin = false;
 };
 
 namespace bp::base {
@@ -44,7 +44,7 @@ class ThreadTeam {
   void start_workers();
 
   const uint32_t n_threads_;
-  const uint32_t n_spins_;                 // 0 where there are more workers than usable processors
+  const bool may_spin_;                    // each worker may have a processor to itself
   const std::vector<uint32_t> placement_;  // worker i keeps it; empty: they go where they like
   const std::unique_ptr<Loops> loops_;
   bp_threads extension_;

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <set>
 #include <vector>
+
+#include "core/base/cpu_topology.hpp"
 
 namespace bp::plugin {
 namespace {
@@ -97,6 +101,46 @@ TEST(ThreadTeam, ServesCallersFromSeveralThreads) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(total, 4u * 100u * 2u);
+}
+
+double cpu_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+base::CpuTopology topology_of(uint32_t n_cpus) {
+  base::CpuTopology topology;
+  topology.quota = n_cpus;
+  for (uint32_t id = 0; id < n_cpus; ++id) topology.cpus.push_back({id, id, 0});
+  return topology;
+}
+
+constexpr auto kLong = std::chrono::milliseconds(60);
+constexpr double kLittleMs = 20;  // a spinning worker would take kLong
+
+TEST(ThreadTeam, LeavesItsCoresBetweenJobs) {
+  ThreadTeam team(2, topology_of(2));
+  const bp_threads* threads = team.extension();
+  threads->run_team(
+      threads->user, 0, [](void*, uint32_t, uint32_t, bp_team*) {}, nullptr);
+  const double before = cpu_ms();
+  std::this_thread::sleep_for(kLong);
+  EXPECT_LT(cpu_ms() - before, kLittleMs);
+}
+
+TEST(ThreadTeam, SleepsInBarriersWhereItHasMoreWorkersThanProcessors) {
+  ThreadTeam team(4, topology_of(1));
+  const bp_threads* threads = team.extension();
+  const double before = cpu_ms();
+  threads->run_team(
+      threads->user, 0,
+      [](void* argument, uint32_t worker, uint32_t, bp_team* running) {
+        if (worker == 0) std::this_thread::sleep_for(kLong);
+        static_cast<const bp_threads*>(argument)->barrier(running);
+      },
+      const_cast<bp_threads*>(threads));
+  EXPECT_LT(cpu_ms() - before, kLittleMs);
 }
 
 }  // namespace

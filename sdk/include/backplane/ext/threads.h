@@ -2,7 +2,7 @@
  *
  *  1. One step holds the team at a time; others wait their turn. The caller is worker 0, worker i keeps
  *     its core, so that slices of weights and KV heads stay with their workers.
- *  2. Inside run_team workers meet at barrier; they spin, then yield, then sleep while they wait.
+ *  2. Inside run_team workers meet at barrier; they spin, then sleep while they wait.
  *  3. Between steps the team gives up its cores within 50 us.
  */
 #ifndef BACKPLANE_EXT_THREADS_H_
