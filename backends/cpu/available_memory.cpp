@@ -8,30 +8,76 @@ namespace bp::cpu {
 
 namespace {
 
-uint64_t meminfo_available() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  uint64_t kilobytes = 0;
-  while (file >> key) {
-    if (key == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+// The number after `key` in a file of keys and numbers; 0 where there is none.
+uint64_t number_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string line_key;
+  std::string value;
+  while (file >> line_key >> value) {
+    if (line_key == key) return std::strtoull(value.c_str(), nullptr, 10);
+    file.ignore(1024, '\n');
   }
   return 0;
 }
 
-// What the cgroup leaves; no limit where its files are missing or say "max".
-uint64_t cgroup_available() {
+// A cgroup's limit less what it uses that cannot be taken back; UINT64_MAX without a limit.
+uint64_t room_in(const std::string& limit_path, const std::string& used_path,
+                 const std::string& stat_path, const std::string& prefix) {
   uint64_t limit = 0;
   uint64_t used = 0;
-  std::ifstream limit_file("/sys/fs/cgroup/memory.max");
-  std::ifstream used_file("/sys/fs/cgroup/memory.current");
+  std::ifstream limit_file(limit_path);
+  std::ifstream used_file(used_path);
   if (!(limit_file >> limit) || !(used_file >> used)) return UINT64_MAX;
+  const uint64_t file_pages =
+      number_of(stat_path, prefix + "inactive_file") + number_of(stat_path, prefix + "active_file");
+  used -= std::min(used, file_pages);
   return limit - std::min(limit, used);
+}
+
+uint64_t room_v2(const std::string& folder) {
+  return room_in(folder + "/memory.max", folder + "/memory.current", folder + "/memory.stat", "");
+}
+
+uint64_t room_v1(const std::string& folder) {
+  return room_in(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes",
+                 folder + "/memory.stat", "total_");
+}
+
+// This process's path under a controller ("" for version 2).
+std::string cgroup_path(const std::string& proc, const std::string& controller) {
+  std::ifstream file(proc + "/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers.find("," + controller + ",") != std::string::npos) {
+      return line.substr(second + 1);
+    }
+  }
+  return "/";
+}
+
+// The least room from the process's own group up to the root: limits of parents bind too.
+template <class Room>
+uint64_t least_room(const std::string& root, std::string path, Room room) {
+  uint64_t least = room(root);
+  while (!path.empty() && path[0] == '/' && path != "/") {
+    least = std::min(least, room(root + path));
+    path.resize(path.rfind('/'));
+  }
+  return least;
 }
 
 }  // namespace
 
-uint64_t available_memory_bytes() {
-  return std::min(meminfo_available(), cgroup_available());
+uint64_t available_memory_bytes(const std::string& root) {
+  const std::string proc = root + "/proc";
+  const std::string cgroup = root + "/sys/fs/cgroup";
+  const uint64_t system = number_of(proc + "/meminfo", "MemAvailable:") * 1024;
+  const uint64_t v2 = least_room(cgroup, cgroup_path(proc, ""), room_v2);
+  const uint64_t v1 = least_room(cgroup + "/memory", cgroup_path(proc, "memory"), room_v1);
+  return std::min({system, v2, v1});
 }
 
 }  // namespace bp::cpu

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "backends/cpu/available_memory.hpp"
 #include "backends/cpu/executable.hpp"
 #include "backends/cpu/plan/planner.hpp"
+#include "backends/cpu/weights/weight_preparation.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/validate_program.hpp"
 
@@ -25,8 +25,11 @@ Result<Settings> read_settings(const Params& params) {
     settings.prepare = Prepare::kNone;
   } else if (prepare == "repack") {
     settings.prepare = Prepare::kRepack;
+  } else if (prepare == "cache") {
+    settings.prepare = Prepare::kCache;
   } else if (prepare != "auto") {
-    return invalid_argument("prepare: '" + std::string(prepare) + "' is not auto, none or repack");
+    return invalid_argument("prepare: '" + std::string(prepare) +
+                            "' is not auto, none, repack or cache");
   }
   return settings;
 }
@@ -88,24 +91,6 @@ void CpuBackend::check(const bp_program& program, CheckReport& report) {
   if (validate_program(view, report)) check_limits(view, report);
 }
 
-Result<Prepare> CpuBackend::choose_prepare(const ProgramView& program) const {
-  if (settings_.prepare == Prepare::kNone) return Prepare::kNone;
-  uint64_t bytes = 0;
-  for (const bp_weight& weight : program.weights()) {
-    bytes += PreparedWeight::repacked_bytes(WeightRows::of(weight));
-  }
-  // The rest is for the cache and everyone else.
-  const uint64_t room = available_memory_bytes() / 4 * 3;
-  if (bytes <= room) return Prepare::kRepack;
-  const std::string sizes = "rearranged weights would take " + std::to_string(bytes >> 20) +
-                            " MiB of " + std::to_string(room >> 20) + " MiB";
-  if (settings_.prepare == Prepare::kRepack) {
-    return out_of_memory(sizes + "; set prepare to none");
-  }
-  host_.log(BP_LOG_WARNING, "cpu: " + sizes + ", so they stay in the file, which is slower");
-  return Prepare::kNone;
-}
-
 Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& program,
                                                         const bp_compile_options& options) {
   BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype));
@@ -115,15 +100,17 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");
   auto view = std::make_shared<const ProgramView>(program);
   const std::shared_ptr<const Team> team = Team::create(host_, options.n_threads);
-  BP_ASSIGN(const Prepare prepare, choose_prepare(*view));
   BP_ASSIGN(const Overrides overrides, Overrides::create(options, kOverridable));
-  const Progress progress(options.progress);
-  BP_ASSIGN(Plan plan, Planner(*view, weights_, prepare, *team, progress, overrides).run());
   KvCache kv(view->kv_slots(), view->header().n_kv_groups, choose_block_size(options.block_size),
              k_type, v_type);
+  MemoryNeeds needs = MemoryNeeds::of(*view);
+  needs.kv = kv.bytes_of(options.max_context);
+  WeightPreparation preparation(host_, options, settings_.prepare, needs);
+  BP_ASSIGN(Plan plan, Planner(*view, weights_, preparation.prepare(), overrides).run());
+  BP_TRY(preparation.place(plan.weights, weights_, *team));
   auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),
                                                     std::move(kv));
-  BP_TRY(executable->prepare(std::move(plan)));
+  BP_TRY(executable->prepare(std::move(plan), preparation.resident_bytes()));
   return std::unique_ptr<Executable>(std::move(executable));
 }
 

@@ -13,7 +13,7 @@ namespace bp::cpu {
 
 struct Settings {
   Isa isa = Isa::kScalar;
-  std::optional<Prepare> prepare;  // unset: kRepack where memory allows
+  std::optional<Prepare> prepare;  // unset: by the memory there is
 };
 
 class CpuBackend : public Backend {
@@ -27,9 +27,6 @@ class CpuBackend : public Backend {
                                               const bp_compile_options& options) override;
 
  private:
-  // kOutOfMemory where the settings want more than there is.
-  [[nodiscard]] Result<Prepare> choose_prepare(const ProgramView& program) const;
-
   Host host_;
   Settings settings_;
   WeightStore weights_;

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/available_memory.hpp"
 #include "backends/cpu/step.hpp"
+#include "backends/cpu/weights/file_pages.hpp"
 #include "backplane/validate_batch.hpp"
 
 namespace bp::cpu {
@@ -31,8 +32,9 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
       kv_(std::move(kv)),
       shares_(n_threads_) {}
 
-Status CpuExecutable::prepare(Plan plan) {
+Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
   plan_ = std::move(plan);
+  stream_ = WeightStream(plan_.mapped_weights(), resident_bytes);
   const StageLimits limits{options_.max_step_tokens, options_.max_output_rows, &kernels_};
   buffer_bytes_ = lay_out_buffers(plan_, limits);
   shared_bytes_ = plan_.shared_bytes(limits);
@@ -46,7 +48,8 @@ Status CpuExecutable::memory(bp_memory_info& out) {
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
   out.workspace_bytes = workspace_.size();
-  out.available_bytes = available_memory_bytes();
+  const uint64_t available = available_memory_bytes();
+  out.available_bytes = available - std::min(available, stream_.resident_bytes());
   out.n_groups = program_->header().n_kv_groups;
   out.max_in_flight = 1;
   for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
@@ -59,7 +62,7 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
   return kv_.allocate(n_blocks);
 }
 
-// Touches the workspace, so that the first steps meet no page faults in it.
+// Touches workspace and mapped weights, so that the first steps meet no page faults in them.
 Status CpuExecutable::warm_up(const Progress& progress) {
   const size_t part = size_t{4} << 20;
   const uint64_t n_parts = (workspace_.size() + part - 1) / part;
@@ -67,6 +70,8 @@ Status CpuExecutable::warm_up(const Progress& progress) {
   team_->parallel_for(n_parts, [this, part](uint64_t i) {
     std::memset(workspace_.data() + i * part, 0, std::min(part, workspace_.size() - i * part));
   });
+  BP_TRY(stream_.load(*team_, progress));
+  for (const WeightRows& table : plan_.tables) read_ahead(table.data, table.source_bytes());
   if (progress.report(1, 1)) return cancelled("warming up was stopped");
   return {};
 }

@@ -9,6 +9,7 @@
 #include "backends/cpu/plan/plan.hpp"
 #include "backends/cpu/threads/team.hpp"
 #include "backends/cpu/threads/work_shares.hpp"
+#include "backends/cpu/weights/weight_stream.hpp"
 #include "backplane/backend.hpp"
 #include "backplane/program_view.hpp"
 
@@ -21,8 +22,9 @@ class CpuExecutable : public Executable {
   CpuExecutable(std::shared_ptr<const ProgramView> program, const bp_compile_options& options,
                 std::shared_ptr<const Team> team, const Kernels& kernels, KvCache kv);
 
-  // Takes the plan and allocates the workspace.
-  Status prepare(Plan plan);
+  // Takes the plan, its weights placed, and allocates the workspace. Of weights that stay in files,
+  // resident_bytes are kept in memory.
+  Status prepare(Plan plan, uint64_t resident_bytes);
 
   Status memory(bp_memory_info& out) override;
   Status kv_allocate(std::span<const uint32_t> n_blocks) override;
@@ -46,6 +48,7 @@ class CpuExecutable : public Executable {
   const Kernels& kernels_;
   KvCache kv_;
   Plan plan_;
+  WeightStream stream_;
   AlignedBuffer workspace_;
   size_t buffer_bytes_ = 0;
   size_t shared_bytes_ = 0;

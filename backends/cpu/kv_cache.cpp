@@ -75,6 +75,12 @@ uint64_t KvCache::block_bytes(uint32_t group) const {
   return bytes;
 }
 
+uint64_t KvCache::bytes_of(uint64_t n_tokens) const {
+  uint64_t bytes = 0;
+  for (uint32_t g = 0; g < n_groups_; ++g) bytes += block_bytes(g);
+  return (n_tokens + block_size_ - 1) / block_size_ * bytes;
+}
+
 Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
   if (!n_blocks_.empty()) return invalid_argument("KV memory is allocated already");
   if (n_blocks.size() != n_groups_) {

@@ -82,6 +82,7 @@ void Step::open_from(uint32_t phase) {
     const uint32_t stage = phase / Stage::kPhases, part = phase % Stage::kPhases;
     if (part == 0) poll_stop(stage);
     if (!any_running()) break;
+    if (part == 0) executable_.stream_.advance(stage);
     const PhaseItems items = executable_.plan_.stages[stage]->items(context_, part);
     if (items.n == 0) continue;
     executable_.shares_.open(phase, items.n, items.in_order);

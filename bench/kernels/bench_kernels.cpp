@@ -96,9 +96,10 @@ class Bench {
  private:
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
     const WeightRows rows{memory_.data(), row_bytes(dtype, kColumns), dtype, n_rows, kColumns};
-    auto weight = PreparedWeight::create(rows, Prepare::kRepack, team_, arena_);
-    if (weight.ok()) return std::move(weight).value();
-    std::fprintf(stderr, "%s\n", weight.status().message().c_str());
+    auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kRepack);
+    const Status status = weight->place(team_, arena_);
+    if (status.ok()) return weight;
+    std::fprintf(stderr, "%s\n", status.message().c_str());
     return nullptr;
   }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1, kWrongCommandLine = 2;
 constexpr const char* kModelHelp = "a model file, or a folder of a Hugging Face checkpoint";
+constexpr const char* kSetHelp = "KEY=VALUE: a key of the backend, as in its configuration";
 constexpr const char* kOverrideHelp = "OP=PLUGIN: kernels of another plugin for one op";
 constexpr const char* kKvHelp = "type of the KV cache, or of keys and values, as q8_0 or q8_0,f16";
 
@@ -49,6 +50,7 @@ void add_run(CLI::App& app, RunOptions& o, Command& command) {
   sub->add_option("--seed", o.seed, "the same seed gives the same text");
   sub->add_option("--context", o.context, "tokens of prompt and answer (0: as memory allows)");
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
+  sub->add_option("--set", o.backend_keys, kSetHelp);
   sub->add_option("--override", o.overrides, kOverrideHelp);
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->callback([&] { command = [&] { return run(o); }; });
@@ -95,6 +97,7 @@ void add_model_options(CLI::App& sub, ModelOptions& o) {
   sub.add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
   sub.add_option("--kv", o.kv_types, kKvHelp);
+  sub.add_option("--set", o.backend_keys, kSetHelp);
   sub.add_option("--override", o.overrides, kOverrideHelp);
   sub.add_option("--threads", o.n_threads, "threads to compute with (0: all)");
 }

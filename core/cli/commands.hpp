@@ -26,7 +26,8 @@ struct RunOptions {
   std::optional<double> temperature;
   std::optional<uint64_t> seed;
   std::string backend;
-  std::vector<std::string> overrides;  // "OP=PLUGIN"
+  std::vector<std::string> backend_keys;  // "KEY=VALUE"
+  std::vector<std::string> overrides;     // "OP=PLUGIN"
   uint32_t n_threads = 0;
   uint32_t context = 0;
 };

@@ -13,9 +13,10 @@ namespace bp::cli {
 struct ModelOptions {
   std::string model;
   std::string backend;
-  std::string kv_types;                // as config::set_kv_types takes them; empty: auto
-  std::vector<std::string> overrides;  // "OP=PLUGIN"
-  uint32_t n_threads = 0;              // 0: all
+  std::string kv_types;                   // as config::set_kv_types takes them; empty: auto
+  std::vector<std::string> backend_keys;  // "KEY=VALUE"
+  std::vector<std::string> overrides;     // "OP=PLUGIN"
+  uint32_t n_threads = 0;                 // 0: all
 };
 
 // The configuration entry that they make.

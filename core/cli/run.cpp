@@ -116,6 +116,7 @@ Status chat(Session& session) {
 
 Result<config::Model> configure(const RunOptions& options, const plugin::Catalog& catalog) {
   BP_ASSIGN(config::Model config, config::default_model(options.model, options.backend, catalog));
+  BP_TRY(config::set_backend_keys(options.backend_keys, catalog, config.backend));
   BP_TRY(config::add_overrides(options.overrides, catalog, config.backend));
   config.context = options.context;
   config.backend.n_threads = options.n_threads;

@@ -48,6 +48,7 @@ struct Backend {
   bp_dtype v_dtype = BP_DTYPE_NONE;
   std::optional<uint64_t> kv_bytes;  // nullopt: auto
   uint32_t block_size = 0;           // 0: auto
+  std::string cache_folder;          // absolute; empty: beside the model
   plugin::ParamMap params;           // the plugin's own keys, with defaults
   std::vector<Override> overrides;   // each op once
 };
@@ -92,6 +93,9 @@ Result<Config> load(const std::string& path, const plugin::Catalog& catalog);
 Result<Model> default_model(const std::string& source, const std::string& backend,
                             const plugin::Catalog& catalog);
 
+// Sets keys of a backend's section from a command line: "KEY=VALUE" each.
+Status set_backend_keys(const std::vector<std::string>& entries, const plugin::Catalog& catalog,
+                        Backend& backend);
 // Sets a backend's overrides from a command line: "OP=PLUGIN" each.
 Status add_overrides(const std::vector<std::string>& entries, const plugin::Catalog& catalog,
                      Backend& backend);

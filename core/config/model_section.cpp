@@ -50,12 +50,24 @@ Status read_plugin(const Yaml& yaml, const std::string& key, const std::string& 
   return {};
 }
 
-Status read_backend(const Yaml& yaml, const Catalog& catalog, Backend& out) {
-  BP_TRY(read_plugin(yaml, "backend", BP_BACKEND_ID, {"plugin", "threads", "kv", "override"},
-                     catalog, out));
+// Relative to `base`.
+Status read_cache_folder(const Yaml& section, const std::string& base, Backend& out) {
+  const auto folder = section.find("cache_folder");
+  if (!folder) return {};
+  BP_ASSIGN(const std::string text, folder->as_string());
+  if (text.empty()) return folder->error("must not be empty");
+  out.cache_folder = (fs::path(base) / text).lexically_normal().string();
+  return {};
+}
+
+Status read_backend(const Yaml& yaml, const std::string& config_folder, const Catalog& catalog,
+                    Backend& out) {
+  BP_TRY(read_plugin(yaml, "backend", BP_BACKEND_ID,
+                     {"plugin", "threads", "kv", "override", "cache_folder"}, catalog, out));
   const auto section = yaml.find("backend");
   if (!section) return {};
   BP_TRY(read_count(*section, "threads", 1024, out.n_threads));
+  BP_TRY(read_cache_folder(*section, config_folder, out));
   if (const auto kv = section->find("kv")) {
     BP_TRY(read_kv(*kv, out));
   }
@@ -160,11 +172,28 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
   if (const auto cache = yaml.find("prefix_cache")) {
     BP_ASSIGN(model.prefix_cache, cache->as_bool());
   }
-  BP_TRY(read_backend(yaml, catalog, model.backend));
+  BP_TRY(read_backend(yaml, folder, catalog, model.backend));
   BP_TRY(read_scheduler(yaml, catalog, model.scheduler));
   BP_TRY(read_sampler(yaml, catalog, model.sampler));
   BP_TRY(read_chat(yaml, model));
   return model;
+}
+
+Status set_backend_keys(const std::vector<std::string>& entries, const Catalog& catalog,
+                        Backend& backend) {
+  if (entries.empty()) return {};
+  std::string text;
+  for (const std::string& entry : entries) {
+    const size_t equals = entry.find('=');
+    if (equals == std::string::npos) {
+      return invalid_argument(fmt::format("--set '{}' is not KEY=VALUE, as isa=avx2 is", entry));
+    }
+    text += fmt::format("{}: {}\n", entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  BP_ASSIGN(const Yaml section, Yaml::load_text(text, "--set"));
+  BP_ASSIGN(const auto* entry, catalog.find(backend.plugin, BP_BACKEND_ID));
+  BP_ASSIGN(backend.params, read_plugin_keys(section, {"cache_folder"}, entry->manifest.config));
+  return read_cache_folder(section, fs::current_path().string(), backend);
 }
 
 }  // namespace bp::config

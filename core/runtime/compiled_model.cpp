@@ -1,6 +1,8 @@
 #include "core/runtime/compiled_model.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -48,9 +50,18 @@ Result<model::Program> fit(const model::LoadedModel& model, const plugin::Backen
   return model::fit_to_backend(model.program, bodies, check);
 }
 
+// Of this model alone, so that what a backend keeps there is replaced when the model changes.
+std::string cache_folder_of(const config::Model& config, const model::ModelFile& file) {
+  const std::filesystem::path source(file.path());
+  if (config.backend.cache_folder.empty()) return source.string() + ".cache";
+  const size_t hash = std::hash<std::string>{}(source.string());
+  return fmt::format("{}/{}-{:08x}.cache", config.backend.cache_folder, source.filename().string(),
+                     static_cast<uint32_t>(hash));
+}
+
 bp_compile_options make_options(const config::Model& config, const CompileLimits& limits,
-                                const model::LoadedModel& model, uint32_t n_threads,
-                                const bp_progress* progress) {
+                                const model::LoadedModel& model, const std::string& cache_folder,
+                                uint32_t n_threads, const bp_progress* progress) {
   auto options = make_growable<bp_compile_options>();
   options.n_threads = n_threads;
   options.max_context = limits.context;
@@ -61,6 +72,7 @@ bp_compile_options make_options(const config::Model& config, const CompileLimits
   options.v_dtype = config.backend.v_dtype;
   options.block_size = config.backend.block_size;
   options.content_key = model.content_key.c_str();
+  options.cache_folder = cache_folder.c_str();
   options.progress = progress;
   return options;
 }
@@ -91,7 +103,8 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
       ModelOnBackend{std::move(model), std::move(program), std::move(kernels), std::move(backend)});
   const uint32_t n_threads =
       config.backend.n_threads == 0 ? runtime.n_threads() : config.backend.n_threads;
-  auto options = make_options(config, filled, parts->model, n_threads, progress);
+  const std::string cache_folder = cache_folder_of(config, *parts->model.file);
+  auto options = make_options(config, filled, parts->model, cache_folder, n_threads, progress);
   std::vector<const bp_override*> overrides;
   for (const plugin::KernelSetHandle& set : parts->kernels) overrides.push_back(set.c());
   options.n_overrides = static_cast<uint32_t>(overrides.size());

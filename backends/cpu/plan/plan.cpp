@@ -74,6 +74,14 @@ uint64_t Plan::weights_bytes() const {
   return bytes;
 }
 
+std::vector<WeightStream::Use> Plan::mapped_weights() const {
+  std::vector<WeightStream::Use> uses;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i]->owned_bytes() == 0) uses.push_back({weight_stages[i], weights[i]->bytes()});
+  }
+  return uses;
+}
+
 size_t Plan::scratch_bytes(const StageLimits& limits) const {
   size_t bytes = 0;
   for (const auto& stage : stages) bytes = std::max(bytes, stage->scratch_bytes(limits));

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
+#include "backends/cpu/weights/weight_stream.hpp"
 #include "backplane/overrides.hpp"
 
 namespace bp::cpu {
@@ -36,11 +37,15 @@ struct Plan {
   std::vector<PlanOutput> outputs;     // of the program
   std::vector<uint32_t> vocabularies;  // rows of the tables that token ids index
 
-  std::vector<std::shared_ptr<const PreparedWeight>> weights;
+  // In the order of their use, with the first stage that may read them.
+  std::vector<std::shared_ptr<PreparedWeight>> weights;
+  std::vector<uint32_t> weight_stages;
+  std::vector<WeightRows> tables;                            // looked up row by row where they are
   std::vector<std::unique_ptr<std::vector<float>>> vectors;  // norms, biases, frequencies
   std::shared_ptr<KernelFailure> kernel_failure;  // of other plugins' kernels; null without them
 
-  [[nodiscard]] uint64_t weights_bytes() const;
+  [[nodiscard]] uint64_t weights_bytes() const;  // of our own
+  [[nodiscard]] std::vector<WeightStream::Use> mapped_weights() const;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const;  // of a worker
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const;
 };

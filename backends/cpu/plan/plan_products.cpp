@@ -11,9 +11,9 @@ Status Planner::add_projection(MatmulSpec& spec, const bp_op& op, uint32_t slot,
   projection.n_rows = static_cast<uint32_t>(n);
   BP_ASSIGN(projection.kernel, overrides_.linear(op, weight, first, n));
   if (projection.kernel == nullptr) {
-    BP_ASSIGN(projection.weight,
-              weights_.get(WeightRows::of(weight).slice(first, n), prepare_, team_));
-    plan_.weights.push_back(projection.weight);
+    plan_.weights.push_back(weights_.get(WeightRows::of(weight).slice(first, n), prepare_));
+    plan_.weight_stages.push_back(static_cast<uint32_t>(plan_.stages.size()));
+    projection.weight = plan_.weights.back();
   }
   spec.projections.push_back(std::move(projection));
   return {};

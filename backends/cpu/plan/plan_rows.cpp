@@ -19,6 +19,7 @@ uint32_t width_of_vector(const ProgramView& program, const bp_op& op, uint32_t s
 Status Planner::plan_embed(const bp_op& op, float scale) {
   const WeightRows table = WeightRows::of(program_.weights()[op.weights[0]]);
   plan_.vocabularies.push_back(table.n_rows);
+  plan_.tables.push_back(table);
   open(op.outputs[0]);
   const uint32_t out = *buffers_[op.outputs[0]];
   const reference::BlockDecoder decode = reference::block_decoder(table.dtype);

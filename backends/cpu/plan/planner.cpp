@@ -6,13 +6,8 @@
 namespace bp::cpu {
 
 Planner::Planner(const ProgramView& program, WeightStore& weights, Prepare prepare,
-                 const Team& team, const Progress& progress, const Overrides& overrides)
-    : program_(program),
-      weights_(weights),
-      prepare_(prepare),
-      team_(team),
-      progress_(progress),
-      overrides_(overrides) {
+                 const Overrides& overrides)
+    : program_(program), weights_(weights), prepare_(prepare), overrides_(overrides) {
   plan_.kernel_failure = overrides.failure();
   uses_.resize(program.values().size());
   buffers_.resize(program.values().size());
@@ -33,7 +28,6 @@ Result<Plan> Planner::run() {
   const auto n_ops = static_cast<uint32_t>(program_.ops().size());
   for (op_index_ = 0; op_index_ < n_ops; ++op_index_) {
     const bp_op& op = program_.ops()[op_index_];
-    if (progress_.report(op_index_, n_ops)) return cancelled("compiling was stopped");
     const Status status = plan_op(op_index_);
     if (!status.ok()) return status.with_context(describe(op));
   }
@@ -48,7 +42,6 @@ Result<Plan> Planner::run() {
     output.is_direct = value(v).rows == BP_ROWS_OUTPUT && uses_[v].ops.size() == 1;
     plan_.outputs.push_back(output);
   }
-  if (progress_.report(n_ops, n_ops)) return cancelled("compiling was stopped");
   return std::move(plan_);
 }
 

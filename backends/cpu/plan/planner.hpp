@@ -24,9 +24,10 @@ namespace bp::cpu {
 class Planner {
  public:
   // The program has passed check; its weights' data outlives the plan.
-  Planner(const ProgramView& program, WeightStore& weights, Prepare prepare, const Team& team,
-          const Progress& progress, const Overrides& overrides = {});
+  Planner(const ProgramView& program, WeightStore& weights, Prepare prepare,
+          const Overrides& overrides = {});
 
+  // Its weights are still to be placed.
   Result<Plan> run();
 
  private:
@@ -117,8 +118,6 @@ class Planner {
   const ProgramView& program_;
   WeightStore& weights_;
   const Prepare prepare_;
-  const Team& team_;
-  const Progress& progress_;
   const Overrides overrides_;
 
   Plan plan_;

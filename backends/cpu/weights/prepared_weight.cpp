@@ -32,57 +32,65 @@ WeightRows WeightRows::of(const bp_weight& weight) {
   for (uint32_t d = 0; d + 1 < part.n_dims; ++d) n_rows *= part.dims[d];
   const uint64_t n_columns = part.dims[part.n_dims - 1];
   const uint64_t dense = row_bytes(part.dtype, n_columns);
-  return {static_cast<const uint8_t*>(part.data), part.n_dims == 1 ? dense : part.row_stride_bytes,
-          part.dtype, static_cast<uint32_t>(n_rows), static_cast<uint32_t>(n_columns)};
+  return {static_cast<const uint8_t*>(part.data),
+          part.n_dims == 1 ? dense : part.row_stride_bytes,
+          part.dtype,
+          static_cast<uint32_t>(n_rows),
+          static_cast<uint32_t>(n_columns),
+          part.file,
+          part.file_offset};
 }
 
 WeightRows WeightRows::slice(uint64_t first, uint64_t n) const {
   WeightRows part = *this;
   part.data = row(first);
+  part.file_offset += first * row_stride_bytes;
   part.n_rows = static_cast<uint32_t>(n);
   return part;
 }
 
-Result<std::shared_ptr<const PreparedWeight>> PreparedWeight::create(const WeightRows& rows,
-                                                                     Prepare prepare,
-                                                                     const Team& team,
-                                                                     WeightArena& arena) {
-  auto weight = std::make_shared<PreparedWeight>();
-  weight->rows_ = rows;
+uint64_t WeightRows::source_bytes() const {
+  return n_rows == 0 ? 0 : (n_rows - 1) * row_stride_bytes + row_bytes(dtype, n_columns);
+}
+
+PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare) : rows_(rows) {
   if (const auto layout = strip_layout_of(rows.dtype)) {
-    weight->layout_ = *layout;
-    weight->strip_bytes_ = strip_bytes(*layout, rows.n_columns);
-    weight->form_ = prepare == Prepare::kRepack ? Form::kStrips : Form::kBlocks;
-    if (prepare == Prepare::kRepack) BP_TRY(weight->pack(team, arena));
+    layout_ = *layout;
+    strip_bytes_ = cpu::strip_bytes(*layout, rows.n_columns);
+    form_ = prepare == Prepare::kNone ? Form::kBlocks : Form::kStrips;
   } else if (const auto type = float_type_of(rows.dtype)) {
-    weight->float_type_ = *type;
-    weight->form_ = Form::kFloats;
-    BP_TRY(weight->align(arena));
+    float_type_ = *type;
+    form_ = Form::kFloats;
   }
-  return std::shared_ptr<const PreparedWeight>(std::move(weight));
 }
 
-uint64_t PreparedWeight::repacked_bytes(const WeightRows& rows) {
-  const auto layout = strip_layout_of(rows.dtype);
-  if (!layout) return 0;
-  const uint64_t n_strips = (uint64_t{rows.n_rows} + kStripRows - 1) / kStripRows;
-  return n_strips * cpu::strip_bytes(*layout, rows.n_columns);
+uint64_t PreparedWeight::packed_bytes(const WeightRows& rows) {
+  const PreparedWeight weight(rows, Prepare::kRepack);
+  return weight.has_strips() ? weight.n_strips() * weight.strip_bytes_ : 0;
 }
 
-Status PreparedWeight::own(size_t n_bytes, WeightArena& arena) {
-  BP_ASSIGN(owned_, arena.allocate(n_bytes));
+Result<WeightArena::Piece> PreparedWeight::own(size_t n_bytes, WeightArena& arena) {
+  BP_ASSIGN(WeightArena::Piece piece, arena.allocate(n_bytes));
   owned_bytes_ = n_bytes;
+  return piece;
+}
+
+Status PreparedWeight::place(const Team& team, WeightArena& arena) {
+  if (form_ == Form::kFloats) return align(arena);
+  if (is_placed()) return {};
+  BP_ASSIGN(const WeightArena::Piece strips, own(n_strips() * strip_bytes_, arena));
+  team.parallel_for(n_strips(), [&](uint64_t i) {
+    pack_into(static_cast<uint32_t>(i), 1, strips.get() + i * strip_bytes_);
+  });
+  strips_ = strips;
   return {};
 }
 
-Status PreparedWeight::pack(const Team& team, WeightArena& arena) {
-  BP_TRY(own(n_strips() * strip_bytes_, arena));
-  team.parallel_for(n_strips(), [this](uint64_t i) {
-    const auto strip = static_cast<uint32_t>(i);
-    pack_strip(rows_.dtype, rows_.row(i * kStripRows), rows_.row_stride_bytes,
-               rows_of_strip(strip), rows_.n_columns, owned_.get() + i * strip_bytes_);
-  });
-  return {};
+void PreparedWeight::pack_into(uint32_t first, uint32_t n, uint8_t* to) const {
+  for (uint32_t strip = first; strip < first + n; ++strip, to += strip_bytes_) {
+    pack_strip(rows_.dtype, rows_.row(uint64_t{strip} * kStripRows), rows_.row_stride_bytes,
+               rows_of_strip(strip), rows_.n_columns, to);
+  }
 }
 
 // Kernels read whole elements: rows that a file put at odd addresses are copied.
@@ -93,13 +101,19 @@ Status PreparedWeight::align(WeightArena& arena) {
     return {};
   }
   const size_t stride = row_bytes(rows_.dtype, rows_.n_columns);
-  BP_TRY(own(rows_.n_rows * stride, arena));
+  BP_ASSIGN(const WeightArena::Piece copy, own(rows_.n_rows * stride, arena));
   for (uint32_t r = 0; r < rows_.n_rows; ++r) {
-    std::memcpy(owned_.get() + r * stride, rows_.row(r), stride);
+    std::memcpy(copy.get() + r * stride, rows_.row(r), stride);
   }
-  rows_.data = owned_.get();
+  rows_.data = copy.get();
   rows_.row_stride_bytes = stride;
+  strips_ = copy;
   return {};
+}
+
+std::span<const uint8_t> PreparedWeight::bytes() const {
+  if (has_strips()) return {strips_.get(), n_strips() * strip_bytes_};
+  return {rows_.data, rows_.source_bytes()};
 }
 
 uint32_t PreparedWeight::rows_of_strip(uint32_t strip) const {
@@ -124,10 +138,9 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
   if (takes_panels()) {
     const uint8_t* packed = scratch;
     if (form_ == Form::kStrips) {
-      packed = owned_.get() + strip * strip_bytes_;
+      packed = strips_.get() + strip * strip_bytes_;
     } else {
-      pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns,
-                 scratch);
+      pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns, scratch);
     }
     uint32_t n_tiled = 0;  // rows
     if (const TileDot tile_dot = kernels.tile_dot[static_cast<int>(layout_)]) {

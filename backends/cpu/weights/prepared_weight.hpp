@@ -23,17 +23,22 @@ struct WeightRows {
   bp_dtype dtype = BP_DTYPE_NONE;
   uint32_t n_rows = 0;
   uint32_t n_columns = 0;
+  uint32_t file = BP_NONE;  // of the model, where `data` lies in one
+  uint64_t file_offset = 0;
 
   // The data part of a weight, all dimensions but the last counting rows.
   static WeightRows of(const bp_weight& weight);
   [[nodiscard]] WeightRows slice(uint64_t first, uint64_t n) const;
   [[nodiscard]] const uint8_t* row(uint64_t r) const { return data + r * row_stride_bytes; }
+  // From the first row's first byte to the last one's last.
+  [[nodiscard]] uint64_t source_bytes() const;
   auto operator<=>(const WeightRows&) const = default;
 };
 
 enum class Prepare {
   kNone,    // weights stay where they are; in each step quantised ones are packed strip by strip
   kRepack,  // quantised weights are kept packed in memory of our own
+  kCache,   // quantised weights are read packed from a mapped file
 };
 
 // Rows of activations that products read; which forms must be there, the weights say.
@@ -47,13 +52,26 @@ struct Activations {
 
 class PreparedWeight {
  public:
-  // The rows outlive the weight; what it holds itself comes from the arena.
-  static Result<std::shared_ptr<const PreparedWeight>> create(const WeightRows& rows,
-                                                              Prepare prepare, const Team& team,
-                                                              WeightArena& arena);
+  // Not usable before it is placed. The rows outlive the weight.
+  PreparedWeight(const WeightRows& rows, Prepare prepare);
 
-  // Memory that kRepack takes for these rows.
-  [[nodiscard]] static uint64_t repacked_bytes(const WeightRows& rows);
+  // Bytes of these rows as strips; 0 where they stay as they are.
+  [[nodiscard]] static uint64_t packed_bytes(const WeightRows& rows);
+
+  // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena.
+  Status place(const Team& team, WeightArena& arena);
+  // Takes strips that pack_into has made, now or earlier.
+  void place(std::shared_ptr<const uint8_t> strips) { strips_ = std::move(strips); }
+  // Writes strips [first, first + n) to `to`.
+  void pack_into(uint32_t first, uint32_t n, uint8_t* to) const;
+
+  [[nodiscard]] const WeightRows& rows() const { return rows_; }
+  // Whether it reads strips, of strip_bytes each.
+  [[nodiscard]] bool has_strips() const { return form_ == Form::kStrips; }
+  [[nodiscard]] bool is_placed() const { return !has_strips() || strips_ != nullptr; }
+  [[nodiscard]] size_t strip_bytes() const { return strip_bytes_; }
+  // What products read.
+  [[nodiscard]] std::span<const uint8_t> bytes() const;
 
   [[nodiscard]] uint32_t n_rows() const { return rows_.n_rows; }
   [[nodiscard]] uint32_t n_columns() const { return rows_.n_columns; }
@@ -66,7 +84,7 @@ class PreparedWeight {
     return form_ == Form::kFloats && float_type_ == FloatType::kBF16 &&
            rows_.n_columns % kBf16Columns == 0;
   }
-  [[nodiscard]] uint64_t owned_bytes() const { return owned_bytes_; }
+  [[nodiscard]] uint64_t owned_bytes() const { return owned_bytes_; }  // of the arena
   // Of memory for dot_strip, aligned to 64.
   [[nodiscard]] size_t scratch_bytes() const;
 
@@ -77,15 +95,14 @@ class PreparedWeight {
 
  private:
   enum class Form : uint8_t {
-    kStrips,   // packed, in owned_
+    kStrips,   // packed, in strips_
     kBlocks,   // of a block type, packed when used
     kFloats,   // f32, f16, bf16 rows
     kDecoded,  // any other type, decoded to float32 when used
   };
 
-  [[nodiscard]] Status pack(const Team& team, WeightArena& arena);
-  [[nodiscard]] Status align(WeightArena& arena);
-  [[nodiscard]] Status own(size_t n_bytes, WeightArena& arena);
+  Status align(WeightArena& arena);
+  Result<WeightArena::Piece> own(size_t n_bytes, WeightArena& arena);
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
 
   WeightRows rows_;
@@ -93,7 +110,7 @@ class PreparedWeight {
   StripLayout layout_{};
   FloatType float_type_{};
   size_t strip_bytes_ = 0;
-  WeightArena::Piece owned_;
+  std::shared_ptr<const uint8_t> strips_;  // [n_strips, strip_bytes_], or the aligned rows
   uint64_t owned_bytes_ = 0;
 };
 

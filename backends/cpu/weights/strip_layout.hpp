@@ -54,6 +54,9 @@ struct StripShape {
   uint32_t body_bytes;  // of 32 columns
 };
 
+// Raised whenever a type's strips change, so that files that keep strips are made anew.
+inline constexpr uint32_t kStripVersion = 1;
+
 inline constexpr StripShape kStripShapes[kStripLayouts] = {
     {64, 64, 256},    // q4_0
     {32, 64, 256},    // q4_1

@@ -1,15 +1,32 @@
 #include "backends/cpu/weights/weight_store.hpp"
 
+#include "backends/cpu/weights/file_pages.hpp"
+
 namespace bp::cpu {
 
-Result<std::shared_ptr<const PreparedWeight>> WeightStore::get(const WeightRows& rows,
-                                                               Prepare prepare, const Team& team) {
+std::shared_ptr<PreparedWeight> WeightStore::get(const WeightRows& rows, Prepare prepare) {
   const std::lock_guard lock(mutex_);
-  std::weak_ptr<const PreparedWeight>& entry = weights_[{rows, prepare}];
+  std::weak_ptr<PreparedWeight>& entry = weights_[{rows, prepare}];
   if (auto weight = entry.lock()) return weight;
-  BP_ASSIGN(auto weight, PreparedWeight::create(rows, prepare, team, arena_));
+  auto weight = std::make_shared<PreparedWeight>(rows, prepare);
   entry = weight;
   return weight;
+}
+
+Status WeightStore::place(PreparedWeights weights, const WeightCache* cache, const Team& team,
+                          const Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  const FileMappings mappings;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (progress.report(i, weights.size())) return cancelled("compiling was stopped");
+    PreparedWeight& weight = *weights[i];
+    if (!weight.is_placed() && cache != nullptr) weight.place(cache->find(weight));
+    const bool packs = !weight.is_placed();
+    BP_TRY(weight.place(team, arena_));
+    if (packs) mappings.release(weight.rows().data, weight.rows().source_bytes());
+  }
+  if (progress.report(weights.size(), weights.size())) return cancelled("compiling was stopped");
+  return {};
 }
 
 }  // namespace bp::cpu

@@ -16,13 +16,12 @@ class PlanTest : public testing::Test {
  protected:
   Plan plan_of(conformance::TinyLlama& llama) {
     const ProgramView view(llama.program());
-    Result<Plan> plan = Planner(view, weights_, Prepare::kRepack, *team_, Progress(nullptr)).run();
+    Result<Plan> plan = Planner(view, weights_, Prepare::kRepack).run();
     EXPECT_TRUE(plan.ok()) << plan.status().message();
     return std::move(plan).value();
   }
 
   WeightStore weights_;
-  std::shared_ptr<Team> team_ = Team::create(Host(), 1);
 };
 
 // Each stage costs a barrier.

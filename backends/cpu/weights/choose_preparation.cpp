@@ -1,0 +1,66 @@
+#include "backends/cpu/weights/choose_preparation.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "backplane/dtype.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+// For workspace, code and what a step reads ahead.
+constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
+
+// Weights that products read; embeddings are looked up row by row in the file.
+std::set<uint32_t> product_weights(const ProgramView& program) {
+  std::set<uint32_t> used;
+  for (const bp_op& op : program.ops()) {
+    const std::string_view kind = kind_of(op);
+    if (kind == BP_OP_EMBED || kind == BP_OP_GATHER) continue;
+    for (const uint32_t weight : weight_slots(op)) {
+      if (weight != BP_NONE) used.insert(weight);
+    }
+  }
+  return used;
+}
+
+}  // namespace
+
+MemoryNeeds MemoryNeeds::of(const ProgramView& program) {
+  const std::set<uint32_t> products = product_weights(program);
+  MemoryNeeds needs;
+  for (uint32_t i = 0; i < program.weights().size(); ++i) {
+    const WeightRows rows = WeightRows::of(program.weights()[i]);
+    const uint64_t packed = products.contains(i) ? PreparedWeight::packed_bytes(rows) : 0;
+    needs.packed += packed;
+    (packed > 0 ? needs.source : needs.mapped) += rows.source_bytes();
+  }
+  return needs;
+}
+
+Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds& needs,
+                               CacheState cache, uint64_t available_bytes) {
+  // Where a sequence of full length would take most of the memory, the context is cut.
+  const uint64_t kv = std::min(needs.kv, available_bytes / 4);
+  const uint64_t others = kv + kReserveBytes + needs.mapped;
+  const uint64_t room = available_bytes - std::min(available_bytes, others);
+  // Memory of our own cannot be taken back by the system, so it leaves a quarter to others.
+  const bool fits_well = needs.packed + others <= available_bytes / 4 * 3;
+  const bool fits = needs.packed <= room;
+
+  Prepare prepare = wanted.value_or(Prepare::kRepack);
+  if (!wanted && cache == CacheState::kReady) prepare = Prepare::kCache;
+  if (!wanted && cache == CacheState::kWritable && !fits_well) prepare = Prepare::kCache;
+  if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;
+  const bool chosen_by_us = prepare != wanted;
+  if (prepare == Prepare::kRepack && chosen_by_us && !fits) prepare = Prepare::kNone;
+  if (prepare == Prepare::kRepack) return {prepare, UINT64_MAX};
+
+  const uint64_t mapped = needs.mapped + (prepare == Prepare::kCache ? needs.packed : needs.source);
+  const uint64_t resident = available_bytes - std::min(available_bytes, kv + kReserveBytes);
+  return {prepare, mapped <= resident ? UINT64_MAX : resident};
+}
+
+}  // namespace bp::cpu

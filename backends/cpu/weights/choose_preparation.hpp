@@ -1,0 +1,38 @@
+#pragma once
+// Where packed weights are kept, by the memory there is.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "backends/cpu/weights/prepared_weight.hpp"
+#include "backplane/program_view.hpp"
+
+namespace bp::cpu {
+
+// Bytes that running a program takes.
+struct MemoryNeeds {
+  uint64_t packed = 0;  // weights as strips
+  uint64_t source = 0;  // the same weights in the file
+  uint64_t mapped = 0;  // weights that are read from the file in any case
+  uint64_t kv = 0;      // of one sequence of full length
+  // All but kv.
+  [[nodiscard]] static MemoryNeeds of(const ProgramView& program);
+};
+
+// What the cache folder offers.
+enum class CacheState { kNone, kWritable, kReady };
+
+struct Preparation {
+  Prepare prepare = Prepare::kRepack;
+  // Of mapped weights that stay in memory; the rest is read anew in every step.
+  uint64_t resident_bytes = UINT64_MAX;
+  bool operator==(const Preparation&) const = default;
+};
+
+// wanted: the configuration's; unset: the fastest that memory allows.
+[[nodiscard]] Preparation choose_preparation(std::optional<Prepare> wanted,
+                                             const MemoryNeeds& needs, CacheState cache,
+                                             uint64_t available_bytes);
+
+}  // namespace bp::cpu

@@ -1,0 +1,103 @@
+#include "backends/cpu/weights/weight_preparation.hpp"
+
+#include <algorithm>
+
+#include "backends/cpu/available_memory.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+std::string megabytes(uint64_t bytes) {
+  return std::to_string((bytes + 500'000) / 1'000'000) + " MB";
+}
+
+std::string text_or_empty(const char* text) {
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace
+
+WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options& options,
+                                     std::optional<Prepare> wanted, const MemoryNeeds& needs)
+    : host_(host),
+      options_(options),
+      needs_(needs),
+      folder_(text_or_empty(options.cache_folder)),
+      content_key_(text_or_empty(options.content_key)) {
+  const uint64_t available = available_memory_bytes();
+  // A file is begun only where the choice would fall on it.
+  CacheState cache = look_for_cache(wanted);
+  if (cache == CacheState::kWritable &&
+      choose_preparation(wanted, needs, cache, available).prepare == Prepare::kCache) {
+    auto writer = WeightCacheWriter::create(folder_, needs.packed);
+    if (writer.ok()) {
+      writer_ = std::move(writer).value();
+    } else {
+      log(BP_LOG_WARNING, "packed weights cannot be kept: " + writer.status().message());
+      cache = CacheState::kNone;
+    }
+  }
+  choice_ = choose_preparation(wanted, needs, cache, available);
+  if (choice_.prepare != Prepare::kCache) cache_ = nullptr;
+}
+
+CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
+  const bool may_cache = !wanted || wanted == Prepare::kCache;
+  if (!may_cache || needs_.packed == 0) return CacheState::kNone;
+  if (folder_.empty() || content_key_.empty()) {
+    if (wanted) log(BP_LOG_WARNING, "prepare: cache needs a cache folder, and there is none");
+    return CacheState::kNone;
+  }
+  auto opened = WeightCache::open(folder_, content_key_);
+  if (opened.ok()) {
+    cache_ = std::move(opened).value();
+    return CacheState::kReady;
+  }
+  if (opened.status().code() == Code::kInvalidArgument) {
+    log(BP_LOG_INFO, opened.status().message() + ", so it is not used");
+  }
+  return CacheState::kWritable;
+}
+
+Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, const Team& team) {
+  if (choice_.prepare == Prepare::kCache && (cache_ == nullptr || !cache_->has_all(weights))) {
+    cache_ = nullptr;
+    const Status written = write_cache(weights, team);
+    if (written.code() == Code::kCancelled) return written;
+    if (!written.ok()) {
+      log(BP_LOG_WARNING, "packed weights cannot be kept: " + written.message());
+      if (needs_.packed > available_memory_bytes()) return out_of_memory(written.message());
+    }
+  }
+  report();
+  return store.place(weights, cache_.get(), team, Progress(options_.progress));
+}
+
+Status WeightPreparation::write_cache(PreparedWeights weights, const Team& team) {
+  if (writer_ == nullptr) {
+    BP_ASSIGN(writer_, WeightCacheWriter::create(folder_, needs_.packed));
+  }
+  log(BP_LOG_INFO, "packing " + megabytes(needs_.packed) + " of weights into " + folder_);
+  BP_TRY(writer_->write(weights, content_key_, team, Progress(options_.progress)));
+  writer_ = nullptr;
+  BP_ASSIGN(cache_, WeightCache::open(folder_, content_key_));
+  return {};
+}
+
+void WeightPreparation::report() const {
+  std::string text = megabytes(needs_.packed) + " of packed weights ";
+  if (choice_.prepare == Prepare::kNone) {
+    text = megabytes(needs_.source) + " of weights stay in their file and are packed in every step";
+  } else if (cache_ != nullptr) {
+    text += "mapped from " + folder_;
+  } else {
+    text += "in memory";
+  }
+  if (choice_.resident_bytes != UINT64_MAX) {
+    text += ", " + megabytes(choice_.resident_bytes) + " of them at once";
+  }
+  log(BP_LOG_INFO, text);
+}
+
+}  // namespace bp::cpu

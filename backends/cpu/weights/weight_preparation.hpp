@@ -1,0 +1,44 @@
+#pragma once
+// Decides where the packed weights of one executable are kept, and puts them there.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backends/cpu/weights/choose_preparation.hpp"
+#include "backends/cpu/weights/weight_cache.hpp"
+#include "backends/cpu/weights/weight_cache_writer.hpp"
+#include "backends/cpu/weights/weight_store.hpp"
+#include "backplane/backend.hpp"
+#include "backplane/plugin.hpp"
+
+namespace bp::cpu {
+
+class WeightPreparation {
+ public:
+  // The options outlive it.
+  WeightPreparation(const Host& host, const bp_compile_options& options,
+                    std::optional<Prepare> wanted, const MemoryNeeds& needs);
+
+  [[nodiscard]] Prepare prepare() const { return choice_.prepare; }
+  [[nodiscard]] uint64_t resident_bytes() const { return choice_.resident_bytes; }
+
+  // The weights of a plan made for prepare().
+  Status place(PreparedWeights weights, WeightStore& store, const Team& team);
+
+ private:
+  [[nodiscard]] CacheState look_for_cache(std::optional<Prepare> wanted);
+  Status write_cache(PreparedWeights weights, const Team& team);
+  void report() const;
+  void log(uint32_t level, const std::string& text) const { host_.log(level, "cpu: " + text); }
+
+  const Host& host_;
+  const bp_compile_options& options_;
+  MemoryNeeds needs_;
+  Preparation choice_;
+  std::string folder_, content_key_;
+  std::shared_ptr<WeightCache> cache_;         // of earlier
+  std::unique_ptr<WeightCacheWriter> writer_;  // or one to be made
+};
+
+}  // namespace bp::cpu

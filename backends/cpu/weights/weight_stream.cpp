@@ -1,0 +1,100 @@
+#include "backends/cpu/weights/weight_stream.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/weights/file_pages.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr uint64_t kSegmentBytes = uint64_t{8} << 20;  // a multiple of a huge page
+constexpr uint64_t kWindowBytes = uint64_t{128} << 20;
+constexpr uint32_t kNearStages = 16;
+
+}  // namespace
+
+std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) {
+  // Of each part of the address space that is used, by its number.
+  std::map<uintptr_t, Segment> parts;
+  std::vector<uintptr_t> order;
+  for (const Use& use : uses) {
+    const auto begin = reinterpret_cast<uintptr_t>(use.bytes.data()) / kSmallPage * kSmallPage;
+    const auto last = reinterpret_cast<uintptr_t>(use.bytes.data()) + use.bytes.size();
+    const uintptr_t end = (last + kSmallPage - 1) / kSmallPage * kSmallPage;
+    for (uintptr_t at = begin; at < end;) {
+      const uintptr_t number = at / kSegmentBytes;
+      const uintptr_t until = std::min(end, (number + 1) * kSegmentBytes);
+      const auto [entry, is_new] =
+          parts.try_emplace(number, Segment{at, until, use.stage, use.stage});
+      Segment& segment = entry->second;
+      segment.begin = std::min(segment.begin, at);
+      segment.end = std::max(segment.end, until);
+      segment.last_stage = std::max(segment.last_stage, use.stage);
+      if (is_new) order.push_back(number);
+      at = until;
+    }
+  }
+  std::vector<Segment> segments;
+  for (const uintptr_t number : order) segments.push_back(parts.at(number));
+  return segments;
+}
+
+WeightStream::WeightStream(std::span<const Use> uses, uint64_t resident_bytes) {
+  const std::vector<Segment> segments = cut(uses);
+  uint64_t total = 0;
+  for (const Segment& segment : segments) total += segment.n_bytes();
+  const double share = resident_bytes >= total
+                           ? 1
+                           : static_cast<double>(resident_bytes) / static_cast<double>(total);
+  uint64_t seen = 0;
+  for (const Segment& segment : segments) {
+    seen += segment.n_bytes();
+    // Read at distant stages, it would be brought twice or wait long.
+    const bool is_reread = segment.last_stage > segment.first_stage + kNearStages;
+    const bool stays = resident_bytes_ + segment.n_bytes() <=
+                       static_cast<uint64_t>(share * static_cast<double>(seen)) + 1;
+    if (share >= 1 || is_reread || stays) {
+      resident_bytes_ += segment.n_bytes();
+      resident_.push_back(segment);
+    } else {
+      streamed_bytes_ += segment.n_bytes();
+      streamed_.push_back(segment);
+    }
+  }
+}
+
+Status WeightStream::load(const Team& team, const Progress& progress) const {
+  constexpr size_t kTogether = 16;
+  for (size_t first = 0; first < resident_.size(); first += kTogether) {
+    if (progress.report(first, resident_.size())) return cancelled("loading was stopped");
+    const size_t n = std::min(kTogether, resident_.size() - first);
+    team.parallel_for(n, [&](uint64_t i) {
+      fault_in(resident_[first + i].data(), resident_[first + i].n_bytes());
+    });
+  }
+  return {};
+}
+
+void WeightStream::advance(uint32_t stage) {
+  if (streamed_.empty()) return;
+  const uint64_t n = streamed_.size();
+  const auto at = [&](uint64_t i) -> const Segment& { return streamed_[i % n]; };
+  if (stage == 0) step_begin_ = n * n_steps_++;
+  // Behind: all of earlier steps, and of this one what no later stage reads.
+  const auto is_done = [&](uint64_t i) { return i < step_begin_ || at(i).last_stage < stage; };
+  for (; released_ < ahead_ && is_done(released_); ++released_) {
+    drop_pages(at(released_).data(), at(released_).n_bytes());
+    ahead_bytes_ -= at(released_).n_bytes();
+  }
+  // A step that was broken off has left segments unread.
+  if (released_ == ahead_ && ahead_ < step_begin_) released_ = ahead_ = step_begin_;
+  for (; ahead_bytes_ < kWindowBytes && ahead_ < released_ + n; ++ahead_) {
+    read_ahead(at(ahead_).data(), at(ahead_).n_bytes());
+    ahead_bytes_ += at(ahead_).n_bytes();
+  }
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,58 @@
+#pragma once
+// Weights in mapped files: which of them stay in memory, and how the others come in time. Reading
+// all of them in a circle would leave the system's cache without any that is still wanted, so a
+// fixed part stays and the rest, spread evenly between, is read ahead of its stage and dropped
+// behind it.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/threads/team.hpp"
+#include "backplane/backend.hpp"
+#include "backplane/status.hpp"
+
+namespace bp::cpu {
+
+class WeightStream {
+ public:
+  // Bytes of a mapped file that a stage reads.
+  struct Use {
+    uint32_t stage;
+    std::span<const uint8_t> bytes;
+  };
+
+  WeightStream() = default;
+  // The uses in the order of their stages.
+  WeightStream(std::span<const Use> uses, uint64_t resident_bytes);
+
+  [[nodiscard]] uint64_t resident_bytes() const { return resident_bytes_; }
+  [[nodiscard]] uint64_t streamed_bytes() const { return streamed_bytes_; }
+
+  // Brings what stays into memory.
+  Status load(const Team& team, const Progress& progress) const;
+
+  // Before a stage of a step, when all workers have left the one before; by one thread.
+  void advance(uint32_t stage);
+
+ private:
+  // Whole pages, read by stages [first_stage, last_stage].
+  struct Segment {
+    uintptr_t begin, end;
+    uint32_t first_stage, last_stage;
+    [[nodiscard]] const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(begin); }
+    [[nodiscard]] uint64_t n_bytes() const { return end - begin; }
+  };
+
+  static std::vector<Segment> cut(std::span<const Use> uses);
+
+  std::vector<Segment> resident_, streamed_;
+  uint64_t resident_bytes_ = 0, streamed_bytes_ = 0;
+  // Counted on through the steps, so that reading ahead runs into the next step.
+  uint64_t n_steps_ = 0;
+  uint64_t step_begin_ = 0;  // first segment of the running step
+  uint64_t released_ = 0, ahead_ = 0;
+  uint64_t ahead_bytes_ = 0;  // of segments read and not yet released
+};
+
+}  // namespace bp::cpu

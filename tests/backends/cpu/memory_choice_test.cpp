@@ -1,0 +1,116 @@
+// Where weights are kept, by the memory there is; and how much that is.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backends/cpu/available_memory.hpp"
+#include "backends/cpu/weights/choose_preparation.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
+
+namespace bp::cpu {
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+// A model of 9 billion parameters in 4 bits.
+MemoryNeeds large() {
+  MemoryNeeds needs;
+  needs.packed = 5450 * 1000 * uint64_t{1000};
+  needs.source = 5200 * 1000 * uint64_t{1000};
+  needs.mapped = 150 * 1000 * uint64_t{1000};
+  needs.kv = 400 * 1000 * uint64_t{1000};
+  return needs;
+}
+
+Preparation automatic(CacheState cache, uint64_t available) {
+  return choose_preparation(std::nullopt, large(), cache, available);
+}
+
+TEST(ChoosePreparation, RepacksWhereMemoryIsPlenty) {
+  EXPECT_EQ(automatic(CacheState::kWritable, 16 * kGiB), (Preparation{Prepare::kRepack}));
+  EXPECT_EQ(automatic(CacheState::kNone, 16 * kGiB), (Preparation{Prepare::kRepack}));
+}
+
+TEST(ChoosePreparation, MapsAFileThatIsThere) {
+  EXPECT_EQ(automatic(CacheState::kReady, 16 * kGiB), (Preparation{Prepare::kCache}));
+}
+
+TEST(ChoosePreparation, MapsWhatFitsOnlyJust) {
+  EXPECT_EQ(automatic(CacheState::kWritable, 6 * kGiB), (Preparation{Prepare::kCache}));
+  EXPECT_EQ(automatic(CacheState::kNone, 6 * kGiB), (Preparation{Prepare::kRepack}));
+}
+
+TEST(ChoosePreparation, StreamsWhatDoesNotFit) {
+  const Preparation cached = automatic(CacheState::kWritable, 4 * kGiB);
+  EXPECT_EQ(cached.prepare, Prepare::kCache);
+  EXPECT_GT(cached.resident_bytes, 3 * kGiB);
+  EXPECT_LT(cached.resident_bytes, 4 * kGiB - large().kv);
+  const Preparation uncached = automatic(CacheState::kNone, 4 * kGiB);
+  EXPECT_EQ(uncached.prepare, Prepare::kNone);
+  EXPECT_EQ(uncached.resident_bytes, cached.resident_bytes);
+  EXPECT_EQ(automatic(CacheState::kNone, 0).resident_bytes, 0u);
+}
+
+TEST(ChoosePreparation, DoesAsItIsTold) {
+  const auto wanted = [](Prepare prepare, CacheState cache, uint64_t available) {
+    return choose_preparation(prepare, large(), cache, available).prepare;
+  };
+  EXPECT_EQ(wanted(Prepare::kNone, CacheState::kReady, 16 * kGiB), Prepare::kNone);
+  EXPECT_EQ(wanted(Prepare::kCache, CacheState::kWritable, 16 * kGiB), Prepare::kCache);
+  EXPECT_EQ(wanted(Prepare::kRepack, CacheState::kReady, 16 * kGiB), Prepare::kRepack);
+  // Without a folder to write to, as if nothing had been said.
+  EXPECT_EQ(wanted(Prepare::kCache, CacheState::kNone, 16 * kGiB), Prepare::kRepack);
+  EXPECT_EQ(wanted(Prepare::kCache, CacheState::kNone, 4 * kGiB), Prepare::kNone);
+}
+
+class AvailableMemory : public testing::Test {
+ protected:
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root_.path() / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  uint64_t bytes() { return available_memory_bytes(root_.path().string()); }
+
+  conformance::TemporaryFolder root_{"backplane-root"};
+};
+
+TEST_F(AvailableMemory, IsTheSystemsWithoutCgroups) {
+  write("proc/meminfo", "MemTotal: 9000 kB\nMemFree:  10 kB\nMemAvailable:  5000 kB\n");
+  EXPECT_EQ(bytes(), 5000u * 1024);
+}
+
+TEST_F(AvailableMemory, HeedsTheTightestGroupOfVersionTwo) {
+  write("proc/meminfo", "MemAvailable: 9000 kB\n");
+  write("proc/self/cgroup", "0::/a/b\n");
+  write("sys/fs/cgroup/a/memory.max", "4000000\n");
+  write("sys/fs/cgroup/a/memory.current", "3000000\n");
+  // Cached files can be taken back.
+  write("sys/fs/cgroup/a/memory.stat", "anon 900000\ninactive_file 1500000\nactive_file 500000\n");
+  write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  write("sys/fs/cgroup/a/b/memory.current", "3000000\n");
+  EXPECT_EQ(bytes(), 3000000u);
+}
+
+TEST_F(AvailableMemory, HeedsVersionOne) {
+  write("proc/meminfo", "MemAvailable: 9000 kB\n");
+  write("proc/self/cgroup", "4:memory:/x\n3:cpu,cpuacct:/\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "123\n");
+  write("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "2000000\n");
+  write("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "1500000\n");
+  write("sys/fs/cgroup/memory/x/memory.stat", "cache 1\ntotal_inactive_file 250000\n");
+  EXPECT_EQ(bytes(), 750000u);
+}
+
+TEST_F(AvailableMemory, IsNoneInAGroupThatIsFull) {
+  write("proc/meminfo", "MemAvailable: 9000 kB\n");
+  write("sys/fs/cgroup/memory.max", "1000\n");
+  write("sys/fs/cgroup/memory.current", "2000\n");
+  EXPECT_EQ(bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace bp::cpu
