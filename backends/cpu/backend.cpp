@@ -91,20 +91,32 @@ void CpuBackend::check(const bp_program& program, CheckReport& report) {
   if (validate_program(view, report)) check_limits(view, report);
 }
 
-Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& program,
-                                                        const bp_compile_options& options) {
+Result<KvCache> CpuBackend::make_kv(const ProgramView& program,
+                                    const bp_compile_options& options) const {
   BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype));
   BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype));
+  return KvCache(program.kv_slots(), program.header().n_kv_groups,
+                 choose_block_size(options.block_size), k_type, v_type);
+}
+
+Result<MemoryNeeds> CpuBackend::memory_needs(const ProgramView& program,
+                                             const bp_compile_options& options) const {
+  BP_ASSIGN(const KvCache kv, make_kv(program, options));
+  MemoryNeeds needs = MemoryNeeds::of(program);
+  needs.kv = kv.bytes_of(options.max_context);
+  return needs;
+}
+
+Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& program,
+                                                        const bp_compile_options& options) {
   CheckReport report(nullptr);
   check(program, report);
   if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");
   auto view = std::make_shared<const ProgramView>(program);
   const std::shared_ptr<const Team> team = Team::create(host_, options.n_threads);
   BP_ASSIGN(const Overrides overrides, Overrides::create(options, kOverridable));
-  KvCache kv(view->kv_slots(), view->header().n_kv_groups, choose_block_size(options.block_size),
-             k_type, v_type);
-  MemoryNeeds needs = MemoryNeeds::of(*view);
-  needs.kv = kv.bytes_of(options.max_context);
+  BP_ASSIGN(KvCache kv, make_kv(*view, options));
+  BP_ASSIGN(const MemoryNeeds needs, memory_needs(*view, options));
   WeightPreparation preparation(host_, options, settings_.prepare, needs);
   BP_ASSIGN(Plan plan, Planner(*view, weights_, preparation.prepare(), overrides).run());
   BP_TRY(preparation.place(plan.weights, weights_, *team));

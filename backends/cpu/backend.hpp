@@ -5,8 +5,11 @@
 #include <optional>
 
 #include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/kv_cache.hpp"
+#include "backends/cpu/weights/choose_preparation.hpp"
 #include "backends/cpu/weights/weight_store.hpp"
 #include "backplane/backend.hpp"
+#include "backplane/ext/memory_plan.h"
 #include "backplane/program_view.hpp"
 
 namespace bp::cpu {
@@ -25,8 +28,18 @@ class CpuBackend : public Backend {
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;
+  const void* get_extension(std::string_view id) override;
+
+  // memory_plan.cpp
+  Status plan_memory(const bp_program& program, const bp_compile_options& options,
+                     bp_memory_plan& out);
 
  private:
+  [[nodiscard]] Result<KvCache> make_kv(const ProgramView& program,
+                                        const bp_compile_options& options) const;
+  [[nodiscard]] Result<MemoryNeeds> memory_needs(const ProgramView& program,
+                                                 const bp_compile_options& options) const;
+
   Host host_;
   Settings settings_;
   WeightStore weights_;

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cli/commands.hpp"
+#include "core/config/config.hpp"
 #include "core/model/model.hpp"
+#include "core/runtime/compiled_model.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/text/vocabulary.hpp"
 
@@ -24,6 +26,18 @@ Json describe_tokenizer(const model::ModelFile& file) {
           {"pre", vocabulary->pre},
           {"n_vocab", vocabulary->n_tokens()},
           {"chat_template", !vocabulary->chat_template.empty()}};
+}
+
+void add_plan(const bp_memory_plan& plan, Json& memory) {
+  memory["available_bytes"] = plan.available_bytes;
+  Json& modes = memory["modes"] = Json::object();
+  for (uint32_t i = 0; i < plan.n_modes; ++i) {
+    const bp_weights_mode& mode = plan.modes[i];
+    modes[mode.name] = {{"own_bytes", mode.own_bytes},
+                        {"mapped_bytes", mode.mapped_bytes},
+                        {"resident_bytes", mode.resident_bytes}};
+  }
+  memory["chosen"] = plan.modes[plan.chosen].name;
 }
 
 // A file with an architecture, or one that holds only a vocabulary.
@@ -49,12 +63,35 @@ Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) 
   BP_ASSIGN(const model::LoadedModel loaded, model::load_model(options));
   for (const std::string& warning : loaded.warnings) fmt::print(stderr, "warning: {}\n", warning);
   Json description = model::describe(loaded);
+  BP_ASSIGN(const auto config, config::default_model(path, "cpu", runtime.catalog()));
+  // A model that this backend cannot run is still described.
+  const auto plan = runtime::plan_memory(runtime, config, loaded);
+  if (plan.ok() && plan->has_value()) add_plan(**plan, description["memory"]);
   description["tokenizer"] = describe_tokenizer(*loaded.file);
   return description;
 }
 
 std::string value_text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// "repack 400 MB, cache 0 MB and 400 MB mapped, ...": one line that says what will fit.
+void print_plan(const Json& memory) {
+  const auto megabytes = [](const Json& bytes) { return bytes.get<double>() / 1e6; };
+  std::string text;
+  for (const auto& [name, mode] : memory["modes"].items()) {
+    text +=
+        fmt::format("{}{} {:.0f} MB", text.empty() ? "" : ", ", name, megabytes(mode["own_bytes"]));
+    if (mode["mapped_bytes"] == 0) continue;
+    text += fmt::format(" + {:.0f} MB mapped", megabytes(mode["mapped_bytes"]));
+    if (mode["resident_bytes"] == mode["mapped_bytes"]) continue;
+    text += fmt::format(" ({:.0f} MB of it stay in memory)", megabytes(mode["resident_bytes"]));
+  }
+  fmt::print(
+      "memory        {:.0f} MB there; weights: {}; KV cache: {:.0f} MB for 1000 tokens; "
+      "chosen: {}\n",
+      megabytes(memory["available_bytes"]), text, memory["kv_bytes_per_token"].get<double>() / 1e3,
+      value_text(memory["chosen"]));
 }
 
 void print_human(const Json& d) {
@@ -69,6 +106,7 @@ void print_human(const Json& d) {
   fmt::print("weights       {:.1f} MB\n", memory["weights_bytes"].get<double>() / 1e6);
   fmt::print("KV cache      {:.1f} KB a token (f16)\n",
              memory["kv_bytes_per_token"].get<double>() / 1e3);
+  if (memory.contains("chosen")) print_plan(memory);
   fmt::print("\nhyper-parameters\n");
   for (const auto& [name, value] : d["hyperparameters"].items()) {
     fmt::print("  {:<28} {}\n", name, value_text(value));

@@ -91,6 +91,23 @@ Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) co
   return status;
 }
 
+Result<std::optional<bp_memory_plan>> BackendHandle::plan_memory(
+    const bp_program& program, const bp_compile_options& options) const {
+  const void* extension = factory_->get_extension == nullptr
+                              ? nullptr
+                              : factory_->get_extension(backend_, BP_MEMORY_PLAN_ID);
+  const auto planner = copy_growable(static_cast<const bp_memory_planner*>(extension));
+  if (planner.plan == nullptr) return std::optional<bp_memory_plan>();
+  auto plan = make_growable<bp_memory_plan>();
+  BP_TRY(call(
+      [&](bp_error* error) { return planner.plan(backend_, &program, &options, &plan, error); }));
+  if (plan.n_modes > std::size(plan.modes) || plan.chosen >= plan.n_modes) {
+    return internal_error("a memory plan has impossible modes");
+  }
+  for (bp_weights_mode& mode : plan.modes) mode.name[sizeof mode.name - 1] = 0;
+  return std::optional(plan);
+}
+
 Result<ExecutableHandle> BackendHandle::compile(const bp_program& program,
                                                 const bp_compile_options& options) const {
   bp_executable* executable = nullptr;

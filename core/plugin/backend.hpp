@@ -3,11 +3,13 @@
 // copied once, so that an older plugin's missing functions read as null.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backplane/backend.h"
+#include "backplane/ext/memory_plan.h"
 #include "backplane/status.hpp"
 #include "core/plugin/params.hpp"
 
@@ -53,6 +55,9 @@ class BackendHandle {
 
   // Every obstacle to compiling the program; empty when there is none.
   Result<std::vector<Obstacle>> check(const bp_program& program) const;
+  // What the program would take, where the backend foretells it; see memory_plan.h.
+  Result<std::optional<bp_memory_plan>> plan_memory(const bp_program& program,
+                                                    const bp_compile_options& options) const;
   // `program` outlives the executable.
   Result<ExecutableHandle> compile(const bp_program& program,
                                    const bp_compile_options& options) const;

@@ -120,6 +120,17 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
   return CompiledModel{std::move(parts), std::move(executable), memory, filled};
 }
 
+Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,
+                                                  const model::LoadedModel& model) {
+  BP_ASSIGN(const plugin::BackendHandle backend, make_backend(runtime, config));
+  BP_ASSIGN(const model::Program program, fit(model, backend));
+  CompileLimits limits;
+  limits.context = config.context == 0 ? std::max(model.context_length, 1u) : config.context;
+  const std::string cache_folder = cache_folder_of(config, *model.file);
+  const auto options = make_options(config, limits, model, cache_folder, 0, nullptr);
+  return backend.plan_memory(program.c(), options);
+}
+
 Result<KvPlan> plan_kv(const bp_memory_info& memory, const CompileLimits& limits,
                        uint32_t asked_context, std::optional<uint64_t> kv_bytes) {
   constexpr uint64_t kSequencesAtFullLength = 16;

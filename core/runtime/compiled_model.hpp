@@ -45,6 +45,10 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
                                     model::LoadedModel model, const CompileLimits& limits,
                                     const bp_progress* progress);
 
+// What the model would take on its backend, where that foretells it.
+Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,
+                                                  const model::LoadedModel& model);
+
 // Blocks of every KV group, the null block included.
 struct KvPlan {
   uint32_t n_blocks = 0;

@@ -13,6 +13,11 @@ namespace {
 // For workspace, code and what a step reads ahead.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 
+// Where a sequence of full length would take most of the memory, the context is cut.
+uint64_t kv_share(const MemoryNeeds& needs, uint64_t available_bytes) {
+  return std::min(needs.kv, available_bytes / 4);
+}
+
 // Weights that products read; embeddings are looked up row by row in the file.
 std::set<uint32_t> product_weights(const ProgramView& program) {
   std::set<uint32_t> used;
@@ -40,11 +45,17 @@ MemoryNeeds MemoryNeeds::of(const ProgramView& program) {
   return needs;
 }
 
+uint64_t resident_bytes_of(Prepare prepare, const MemoryNeeds& needs, uint64_t available_bytes) {
+  if (prepare == Prepare::kRepack) return UINT64_MAX;
+  const uint64_t mapped = needs.mapped + (prepare == Prepare::kCache ? needs.packed : needs.source);
+  const uint64_t others = kv_share(needs, available_bytes) + kReserveBytes;
+  const uint64_t room = available_bytes - std::min(available_bytes, others);
+  return mapped <= room ? UINT64_MAX : room;
+}
+
 Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds& needs,
                                CacheState cache, uint64_t available_bytes) {
-  // Where a sequence of full length would take most of the memory, the context is cut.
-  const uint64_t kv = std::min(needs.kv, available_bytes / 4);
-  const uint64_t others = kv + kReserveBytes + needs.mapped;
+  const uint64_t others = kv_share(needs, available_bytes) + kReserveBytes + needs.mapped;
   const uint64_t room = available_bytes - std::min(available_bytes, others);
   // Memory of our own cannot be taken back by the system, so it leaves a quarter to others.
   const bool fits_well = needs.packed + others <= available_bytes / 4 * 3;
@@ -56,11 +67,7 @@ Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds&
   if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;
   const bool chosen_by_us = prepare != wanted;
   if (prepare == Prepare::kRepack && chosen_by_us && !fits) prepare = Prepare::kNone;
-  if (prepare == Prepare::kRepack) return {prepare, UINT64_MAX};
-
-  const uint64_t mapped = needs.mapped + (prepare == Prepare::kCache ? needs.packed : needs.source);
-  const uint64_t resident = available_bytes - std::min(available_bytes, kv + kReserveBytes);
-  return {prepare, mapped <= resident ? UINT64_MAX : resident};
+  return {prepare, resident_bytes_of(prepare, needs, available_bytes)};
 }
 
 }  // namespace bp::cpu

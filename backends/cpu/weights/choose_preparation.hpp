@@ -30,6 +30,10 @@ struct Preparation {
   bool operator==(const Preparation&) const = default;
 };
 
+// Of weights in mapped files, what stays in memory; UINT64_MAX where all of them do.
+[[nodiscard]] uint64_t resident_bytes_of(Prepare prepare, const MemoryNeeds& needs,
+                                         uint64_t available_bytes);
+
 // wanted: the configuration's; unset: the fastest that memory allows.
 [[nodiscard]] Preparation choose_preparation(std::optional<Prepare> wanted,
                                              const MemoryNeeds& needs, CacheState cache,

@@ -1,6 +1,9 @@
 #include "backends/cpu/weights/weight_preparation.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "backends/cpu/available_memory.hpp"
 
@@ -42,6 +45,18 @@ WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options&
   if (choice_.prepare != Prepare::kCache) cache_ = nullptr;
 }
 
+CacheState cache_state(const bp_compile_options& options) {
+  const std::string folder = text_or_empty(options.cache_folder);
+  const std::string content_key = text_or_empty(options.content_key);
+  if (folder.empty() || content_key.empty()) return CacheState::kNone;
+  if (WeightCache::open(folder, content_key).ok()) return CacheState::kReady;
+  const size_t slash = folder.find_last_of('/');
+  const bool may_write = ::access(folder.c_str(), W_OK) == 0 ||
+                         (errno == ENOENT && slash != std::string::npos &&
+                          ::access(folder.substr(0, slash + 1).c_str(), W_OK) == 0);
+  return may_write ? CacheState::kWritable : CacheState::kNone;
+}
+
 CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
   const bool may_cache = !wanted || wanted == Prepare::kCache;
   if (!may_cache || needs_.packed == 0) return CacheState::kNone;
@@ -67,11 +82,23 @@ Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, con
     if (written.code() == Code::kCancelled) return written;
     if (!written.ok()) {
       log(BP_LOG_WARNING, "packed weights cannot be kept: " + written.message());
-      if (needs_.packed > available_memory_bytes()) return out_of_memory(written.message());
     }
   }
+  if (cache_ == nullptr) BP_TRY(check_memory(weights));
   report();
   return store.place(weights, cache_.get(), team, Progress(options_.progress));
+}
+
+// Memory of our own that is not there would end the process instead of the call.
+Status WeightPreparation::check_memory(PreparedWeights weights) const {
+  uint64_t wanted = 0;
+  for (const auto& weight : weights) {
+    if (!weight->is_placed()) wanted += weight->n_strips() * weight->strip_bytes();
+  }
+  const uint64_t available = available_memory_bytes();
+  if (wanted <= available) return {};
+  return out_of_memory("packed weights would take " + megabytes(wanted) + " of " +
+                       megabytes(available) + "; set prepare to auto, cache or none");
 }
 
 Status WeightPreparation::write_cache(PreparedWeights weights, const Team& team) {

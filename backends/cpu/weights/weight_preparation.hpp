@@ -14,6 +14,9 @@
 
 namespace bp::cpu {
 
+// What the options' cache folder offers, without writing to it.
+[[nodiscard]] CacheState cache_state(const bp_compile_options& options);
+
 class WeightPreparation {
  public:
   // The options outlive it.
@@ -28,6 +31,7 @@ class WeightPreparation {
 
  private:
   [[nodiscard]] CacheState look_for_cache(std::optional<Prepare> wanted);
+  Status check_memory(PreparedWeights weights) const;
   Status write_cache(PreparedWeights weights, const Team& team);
   void report() const;
   void log(uint32_t level, const std::string& text) const { host_.log(level, "cpu: " + text); }

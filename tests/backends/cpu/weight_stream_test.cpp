@@ -110,7 +110,7 @@ TEST(WeightStreamTest, StepsReadTheSameBytesAndDropThem) {
 TEST(WeightStreamTest, StopsLoadingWhenProgressAsksForIt) {
   const MappedFile file(kStages * kStageBytes);
   auto progress = make_growable<bp_progress>();
-  progress.report = [](void*, uint64_t, uint64_t) { return 1u; };
+  progress.report = [](void*, uint64_t, uint64_t) { return 1; };
   const auto team = Team::create(Host(), 1);
   const WeightStream stream(uses_of(file), UINT64_MAX);
   EXPECT_EQ(stream.load(*team, Progress(&progress)).code(), Code::kCancelled);

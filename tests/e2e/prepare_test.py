@@ -1,0 +1,128 @@
+"""Where the cpu backend keeps weights: the same logits everywhere, and the memory that it promises."""
+
+import json
+import os
+import re
+import threading
+
+from support import (
+    SMOLLM2,
+    CommandTest,
+    Server,
+    backplane,
+    logits,
+    main,
+    needs_smollm2,
+    smollm2_model,
+)
+
+TOKENS = [1, 504, 260, 253, 338, 28, 732]
+OVERHEAD = 64 << 20  # bytes of anonymous memory beside weights and KV cache
+
+
+def anonymous_bytes(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return int(re.search(r"RssAnon:\s+(\d+) kB", file.read())[1]) * 1024
+
+
+class PeakOf:
+    """The largest anonymous memory of a server while the block runs."""
+
+    def __init__(self, pid):
+        self.pid, self.bytes, self.ended = pid, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while not self.ended.wait(0.005):
+            self.bytes = max(self.bytes, anonymous_bytes(self.pid))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+@needs_smollm2
+class Prepare(CommandTest):
+    def cache_options(self, prepare="cache"):
+        return ("--set", f"prepare={prepare}", "--set", f"cache_folder={self.folder}/cache")
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(os.path.join(self.folder, "cache"))
+
+    def cache_files(self):
+        return [os.path.join(at, name)
+                for at, _, names in os.walk(self.folder) for name in names]
+
+    def test_all_ways_give_the_same_logits(self):
+        expected = logits(SMOLLM2, TOKENS, "--set", "prepare=repack")
+        self.assertEqual(logits(SMOLLM2, TOKENS, "--set", "prepare=none"), expected)
+        for _ in ("written", "mapped"):
+            self.assertEqual(logits(SMOLLM2, TOKENS, *self.cache_options()), expected)
+        self.assertEqual(len(self.cache_files()), 1)
+
+    def test_a_damaged_file_is_made_anew(self):
+        expected = logits(SMOLLM2, TOKENS, *self.cache_options())
+        (path,) = self.cache_files()
+        size = os.path.getsize(path)
+        for damage in (lambda f: f.truncate(size // 2), lambda f: f.truncate(0),
+                       lambda f: f.write(b"not strips"), lambda f: (f.seek(60), f.write(b"\xff"))):
+            with open(path, "r+b") as file:
+                damage(file)
+            self.assertEqual(logits(SMOLLM2, TOKENS, *self.cache_options()), expected)
+            self.assertEqual(os.path.getsize(path), size)
+            self.assertEqual(self.cache_files(), [path])
+
+    def test_two_processes_at_once(self):
+        found = [None, None]
+
+        def run(i):
+            found[i] = logits(SMOLLM2, TOKENS, *self.cache_options())
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertIsNotNone(found[0])
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(len(self.cache_files()), 1)
+
+    def test_a_folder_that_cannot_be_written_costs_a_warning(self):
+        plain = self.write("plain", "no folder")
+        done = backplane("logits", SMOLLM2, "--tokens", "1,2", "--set", "prepare=cache",
+                         "--set", f"cache_folder={plain}")
+        self.assert_done(done)
+        self.assertIn("packed weights cannot be kept", done.stderr.decode())
+
+    def test_mapped_weights_take_no_memory_of_their_own(self):
+        logits(SMOLLM2, TOKENS, *self.cache_options())
+        for prepare in ("none", "cache"):
+            backend = {"plugin": "cpu", "prepare": prepare, "cache_folder": self.folder + "/cache",
+                       "kv": {"memory": "32MiB"}}
+            with Server(smollm2_model(context=512, backend=backend)) as server:
+                with PeakOf(server.process.pid) as peak:
+                    server.complete("once upon a time " * 40, max_tokens=20)
+            kv = float(re.search(r"KV blocks of .* \(([\d.]+) MB\)", server.log_text())[1]) * 1e6
+            self.assertGreater(peak.bytes, 0)
+            self.assertLess(peak.bytes, kv + OVERHEAD, prepare)
+
+    def test_inspect_tells_what_fits(self):
+        memory = json.loads(self.assert_done(backplane("inspect", SMOLLM2, "--json")))["memory"]
+        self.assertGreater(memory["available_bytes"], 0)
+        self.assertIn(memory["chosen"], memory["modes"])
+        repack, cache, none = (memory["modes"][mode] for mode in ("repack", "cache", "none"))
+        self.assertGreater(repack["own_bytes"], 80e6)
+        self.assertEqual(cache["own_bytes"], 0)
+        self.assertEqual(none["own_bytes"], 0)
+        self.assertGreater(none["mapped_bytes"], 80e6)
+        line = self.assert_done(backplane("inspect", SMOLLM2)).decode()
+        self.assertRegex(line, r"(?m)^memory +\d+ MB there; weights: none .*; chosen: \w+$")
+
+
+if __name__ == "__main__":
+    main()
