@@ -121,9 +121,11 @@ std::vector<int32_t> encode_prompt(const text::Tokenizer& tokenizer, std::string
   const text::EncodeOptions options{
       .add_special = false, .parse_special = true, .plain_at = plain_at};
   std::vector<int32_t> ids = tokenizer.encode(text, options);
-  const text::Vocabulary& v = tokenizer.vocabulary();
-  const bool has_bos = !ids.empty() && ids.front() == v.bos;
-  if (add_bos && v.add_bos && !has_bos) ids.insert(ids.begin(), v.bos);
+  // Chat templates write it themselves, as a rule.
+  const auto prefix = tokenizer.prefix();
+  const bool has_prefix = std::ranges::equal(
+      prefix, std::span(ids).first(std::min(ids.size(), prefix.size())));
+  if (add_bos && !has_prefix) ids.insert(ids.begin(), prefix.begin(), prefix.end());
   return ids;
 }
 

@@ -14,17 +14,9 @@ struct Range {
   char32_t last;
 };
 
-// The blocks that BERT's own tokenizer calls Chinese.
 constexpr Range kChinese[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
                               {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF},
                               {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
-
-bool is_chinese(char32_t c) {
-  for (const Range& range : kChinese) {
-    if (c >= range.first && c <= range.last) return true;
-  }
-  return false;
-}
 
 bool is_ascii_symbol(char32_t c) {
   return (c > ' ' && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
@@ -32,6 +24,13 @@ bool is_ascii_symbol(char32_t c) {
 }
 
 }  // namespace
+
+bool BertNormaliser::is_chinese(char32_t c) {
+  for (const Range& range : kChinese) {
+    if (c >= range.first && c <= range.last) return true;
+  }
+  return false;
+}
 
 BertNormaliser::Role BertNormaliser::role_of(char32_t c, uint8_t classes) {
   const bool is_blank = c == '\t' || c == '\n' || c == '\r';

@@ -11,6 +11,9 @@ namespace bp::text {
 
 class BertNormaliser {
  public:
+  // In the blocks that BERT's own tokenizer calls Chinese.
+  [[nodiscard]] static bool is_chinese(char32_t c);
+
   // Calls emit(std::string_view) for every word.
   template <class Emit>
   static void for_each_word(std::string_view text, const Emit& emit) {

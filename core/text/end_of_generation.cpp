@@ -43,8 +43,13 @@ void find_end_of_generation(Vocabulary& v) {
   }
   // Where a model has both, <|end|> closes one message of several within the same turn.
   if (has_turn_end) std::erase(ends, message_end);
-  for (const int32_t id : {v.eos, v.eot, v.eom}) {
-    if (id != kNoToken) ends.push_back(id);
+  add_end_of_generation(v, {v.eos, v.eot, v.eom});
+}
+
+void add_end_of_generation(Vocabulary& v, const std::vector<int32_t>& ids) {
+  std::vector<int32_t>& ends = v.end_of_generation;
+  for (const int32_t id : ids) {
+    if (v.contains(id)) ends.push_back(id);
   }
   std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());

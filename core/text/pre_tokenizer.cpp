@@ -197,12 +197,36 @@ constexpr NamedPreTokenizer kPreTokenizers[] = {
     {"deepseek-coder", kDeepseekCoder},
 };
 
+struct KnownRegex {
+  std::string_view regex;
+  PieceFinder finder;
+};
+
+// As tokenizer.json files write them.
+constexpr KnownRegex kRegexes[] = {
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", find_gpt2},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     find_tiktoken<3>},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     find_tiktoken<1>},
+    {R"(\p{N})", find_number_char},
+    {R"([\r\n])", find_newline_char},
+};
+
 }  // namespace
+
+PieceFinder piece_finder_of(std::string_view regex) {
+  for (const KnownRegex& known : kRegexes) {
+    if (known.regex == regex) return known.finder;
+  }
+  return nullptr;
+}
 
 Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
   if (name.empty()) name = "default";
   for (const NamedPreTokenizer& known : kPreTokenizers) {
-    if (known.name == name) return PreTokenizer(known.passes, known.prefers_whole_pieces);
+    if (known.name != name) continue;
+    return of({known.passes.begin(), known.passes.end()}, known.prefers_whole_pieces);
   }
   std::vector<std::string_view> names;
   for (const NamedPreTokenizer& known : kPreTokenizers) names.push_back(known.name);

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backplane/status.hpp"
 #include "core/text/char_classes.hpp"
@@ -19,23 +21,29 @@ struct PieceMatch {
 // The first match at or after `from`. Precondition: from < end.
 using PieceFinder = PieceMatch (*)(const CharClasses& classes, const char* from, const char* end);
 
+// The matcher that finds what the regular expression does; nullptr where none was written.
+[[nodiscard]] PieceFinder piece_finder_of(std::string_view regex);
+
 class PreTokenizer {
  public:
   // The pre-tokenizer of tokenizer.ggml.pre; an empty name means "default".
   static Result<PreTokenizer> create(std::string_view name);
+  static PreTokenizer of(std::vector<PieceFinder> passes, bool prefers_whole_pieces) {
+    return {std::move(passes), prefers_whole_pieces};
+  }
 
   // Whether a piece that is a token is that token, whatever its merges say.
   [[nodiscard]] bool prefers_whole_pieces() const { return prefers_whole_pieces_; }
 
   template <class Emit>
   void for_each_piece(std::string_view text, Emit&& emit) const {
-    split(text.data(), text.data() + text.size(), passes_, emit);
+    split(text.data(), text.data() + text.size(), std::span(passes_), emit);
   }
 
  private:
-  PreTokenizer(std::span<const PieceFinder> passes, bool prefers_whole_pieces)
+  PreTokenizer(std::vector<PieceFinder> passes, bool prefers_whole_pieces)
       : classes_(&CharClasses::get()),
-        passes_(passes),
+        passes_(std::move(passes)),
         prefers_whole_pieces_(prefers_whole_pieces) {}
 
   // Each pass cuts what the passes before it left: its matches and the text between them.
@@ -53,7 +61,7 @@ class PreTokenizer {
   }
 
   const CharClasses* classes_;
-  std::span<const PieceFinder> passes_;
+  std::vector<PieceFinder> passes_;
   bool prefers_whole_pieces_;
 };
 

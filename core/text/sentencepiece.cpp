@@ -87,10 +87,10 @@ class SentencePiece final : public Tokenizer {
     }
   }
 
-  void encode_text(std::string_view text, bool after_special,
+  void encode_text(std::string_view text, TextPlace place,
                    std::vector<int32_t>& ids) const override {
     MergeScratch scratch;
-    const std::string spaced = normalise(text, after_special);
+    const std::string spaced = normalise(text, place.after_special);
     std::string_view rest = spaced;
     while (!rest.empty()) {
       const std::string_view word = rest.substr(0, first_word_size(rest));

@@ -4,6 +4,7 @@
 
 #include "core/text/byte_bpe.hpp"
 #include "core/text/detokenizer.hpp"
+#include "core/text/huggingface/tokenizer.hpp"
 #include "core/text/sentencepiece.hpp"
 #include "core/text/wordpiece.hpp"
 
@@ -17,6 +18,7 @@ constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
   BP_TRY(check_vocabulary(vocabulary));
+  if (vocabulary.huggingface != nullptr) return create_huggingface(std::move(vocabulary));
   if (vocabulary.model == "llama") return create_sentencepiece(std::move(vocabulary));
   if (vocabulary.model == "gpt2") return create_byte_bpe(std::move(vocabulary));
   if (vocabulary.model == "bert") return create_wordpiece(std::move(vocabulary));
@@ -28,18 +30,28 @@ Tokenizer::Tokenizer(Parts parts)
     : vocabulary_(std::move(parts.vocabulary)),
       special_(std::move(parts.special)),
       token_bytes_(std::move(parts.token_bytes)),
-      adds_leading_space_(parts.adds_leading_space) {}
+      adds_leading_space_(parts.adds_leading_space),
+      prefix_(vocabulary_.prefix),
+      suffix_(vocabulary_.suffix) {
+  if (prefix_.empty() && vocabulary_.add_bos) prefix_ = {vocabulary_.bos};
+  if (!suffix_.empty()) return;
+  if (vocabulary_.add_sep) suffix_.push_back(vocabulary_.sep);
+  if (vocabulary_.add_eos) suffix_.push_back(vocabulary_.eos);
+}
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
   std::vector<int32_t> ids;
-  if (options.add_special && vocabulary_.add_bos) ids.push_back(vocabulary_.bos);
+  const auto append = [&](const std::vector<int32_t>& more) {
+    if (options.add_special) ids.insert(ids.end(), more.begin(), more.end());
+  };
+  append(prefix_);
   bool after_special = true;
   for (size_t at = 0; at < text.size();) {
     const std::string_view window = text.substr(0, at + kMaxTextBytes);
     const SpecialTokens::Match match =
         special_.find(window, options.parse_special, at, options.plain_at);
     if (match.begin > at) {
-      encode_text(window.substr(at, match.begin - at), after_special, ids);
+      encode_text(window.substr(at, match.begin - at), {at == 0, after_special}, ids);
       after_special = false;
     }
     if (match.id != kNoToken) {
@@ -48,8 +60,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
     }
     at = match.begin + match.size;
   }
-  if (options.add_special && vocabulary_.add_sep) ids.push_back(vocabulary_.sep);
-  if (options.add_special && vocabulary_.add_eos) ids.push_back(vocabulary_.eos);
+  append(suffix_);
   return ids;
 }
 

@@ -56,6 +56,9 @@ class Tokenizer {
   // Whether encode puts a space before a text, which decode takes away again.
   [[nodiscard]] bool adds_leading_space() const { return adds_leading_space_; }
 
+  // What encode puts before every text.
+  [[nodiscard]] std::span<const int32_t> prefix() const { return prefix_; }
+
   // Without its merges, which only the creation needs.
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
 
@@ -68,9 +71,12 @@ class Tokenizer {
   };
   explicit Tokenizer(Parts parts);
 
-  // Appends the ids of a text without special tokens, shorter than 2^31 bytes. after_special: it
-  // stands at the very beginning or behind a special token.
-  virtual void encode_text(std::string_view text, bool after_special,
+  struct TextPlace {
+    bool at_start;       // of the whole text
+    bool after_special;  // at_start, or behind a special token
+  };
+  // Appends the ids of a text without special tokens, shorter than 2^31 bytes.
+  virtual void encode_text(std::string_view text, TextPlace place,
                            std::vector<int32_t>& ids) const = 0;
 
   [[nodiscard]] const std::vector<std::string>& all_token_bytes() const { return token_bytes_; }
@@ -80,6 +86,8 @@ class Tokenizer {
   SpecialTokens special_;
   std::vector<std::string> token_bytes_;  // by id
   bool adds_leading_space_;
+  std::vector<int32_t> prefix_;
+  std::vector<int32_t> suffix_;
 };
 
 }  // namespace bp::text

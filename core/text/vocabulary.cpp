@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/text/huggingface/vocabulary.hpp"
+
 namespace bp::text {
 namespace {
 
@@ -176,6 +178,9 @@ Status check_vocabulary(const Vocabulary& v) {
 }
 
 Result<Vocabulary> read_vocabulary(MetadataView metadata) {
+  if (!metadata.contains("tokenizer.ggml.model") && huggingface::has_vocabulary(metadata)) {
+    return huggingface::read_vocabulary(metadata);
+  }
   Vocabulary v;
   BP_ASSIGN(v.model, metadata.get<std::string_view>("tokenizer.ggml.model"));
   BP_ASSIGN(v.pre, metadata.get_or<std::string_view>("tokenizer.ggml.pre", ""));

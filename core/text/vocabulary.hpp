@@ -2,6 +2,7 @@
 // The tokenizer part of a model file, as plain data.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,8 +36,21 @@ enum class TokenType : uint8_t {
   return is_control_type(type) || type == TokenType::kUserDefined;
 }
 
+namespace huggingface {
+struct Pipeline;
+}
+
+// How far a token that is matched whole reaches beyond its text.
+struct AddedToken {
+  int32_t id = kNoToken;
+  bool takes_space_before = false;
+  bool takes_space_behind = false;
+  bool is_word = false;             // only where no letter, digit or underscore touches it
+  bool matches_normalized = false;  // looked for in the normalised text
+};
+
 struct Vocabulary {
-  std::string model;                // "llama", "gpt2", "bert"
+  std::string model;                // "llama", "gpt2", "bert"; of tokenizer.json its type
   std::string pre;                  // pre-tokenizer of "gpt2"; empty when the file names none
   std::vector<std::string> tokens;  // by id
   std::vector<float> scores;        // by id, or empty
@@ -59,6 +73,12 @@ struct Vocabulary {
   bool add_space_prefix = false;
   bool remove_extra_whitespaces = false;
 
+  std::vector<int32_t> prefix;  // put before every text in place of what add_bos says
+  std::vector<int32_t> suffix;  // put behind in place of what add_sep and add_eos say
+
+  std::vector<AddedToken> added;  // tokens that are more than their text
+  std::shared_ptr<const huggingface::Pipeline> huggingface;  // of tokenizer.json, or null
+
   std::vector<int32_t> end_of_generation;  // ascending
 
   std::string chat_template;  // Jinja source; empty when the file has none
@@ -80,6 +100,8 @@ Status check_vocabulary(const Vocabulary& vocabulary);
 // Fills end_of_generation from eos, eot, eom and the well-known texts of such tokens, and makes
 // every member of it a control token, so that it never reaches the reader as text.
 void find_end_of_generation(Vocabulary& vocabulary);
+// Adds further ids to it.
+void add_end_of_generation(Vocabulary& vocabulary, const std::vector<int32_t>& ids);
 
 // The byte that the text of a byte token stands for: "<0x0A>" is 10.
 [[nodiscard]] std::optional<uint8_t> parse_byte_token(std::string_view text);

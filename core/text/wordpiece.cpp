@@ -45,7 +45,7 @@ class WordPiece final : public Tokenizer {
     }
   }
 
-  void encode_text(std::string_view text, bool, std::vector<int32_t>& ids) const override {
+  void encode_text(std::string_view text, TextPlace, std::vector<int32_t>& ids) const override {
     std::string spaced;
     BertNormaliser::for_each_word(text, [&](std::string_view word) {
       spaced.assign(1, ' ').append(word);

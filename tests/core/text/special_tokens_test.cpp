@@ -70,7 +70,7 @@ TEST(SpecialTokens, TextLengthIsBounded) {
   EXPECT_TRUE(SpecialTokens::create(v).ok());
   add_token(v, std::string(SpecialTokens::kMaxTextBytes + 1, 'x'), TokenType::kControl);
   EXPECT_THAT(SpecialTokens::create(v).status().message(),
-              HasSubstr("tokenizer.ggml.tokens[1] is a special token of 513 bytes"));
+              HasSubstr("token 1 is a special token of 513 bytes"));
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+#include "core/text/byte_pieces.hpp"
+
+#include "core/text/byte_alphabet.hpp"
+
+namespace bp::text {
+
+std::vector<std::string> render_byte_tokens(const Vocabulary& vocabulary) {
+  std::vector<std::string> bytes;
+  bytes.reserve(vocabulary.tokens.size());
+  for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
+    const std::string& text = vocabulary.tokens[static_cast<size_t>(id)];
+    bytes.push_back(is_matched_whole(vocabulary.type(id)) ? text : bytes_of_alphabet(text));
+  }
+  return bytes;
+}
+
+BytePieces::BytePieces(const Vocabulary& vocabulary, const std::vector<std::string>& token_bytes,
+                       PairMerges merges, bool prefers_whole)
+    : merges_(std::move(merges)),
+      pieces_(token_bytes.size()),
+      whole_tokens_(token_bytes.size()),
+      prefers_whole_(prefers_whole) {
+  for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
+    if (is_matched_whole(vocabulary.type(id))) continue;
+    pieces_.insert(token_bytes[static_cast<size_t>(id)], id);
+  }
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    id_of_byte_[byte] = pieces_.find(std::string_view(&c, 1));
+  }
+}
+
+void BytePieces::encode(std::string_view piece, MergeScratch& scratch,
+                        std::vector<int32_t>& ids) const {
+  const int32_t whole = pieces_.find(piece);
+  const auto merges_to_itself = [&] {
+    merge(piece, scratch);
+    return scratch.symbols.size() == 1 && scratch.symbols[0].id == whole;
+  };
+  if (whole != kNoToken && (prefers_whole_ || whole_tokens_.contains(whole, merges_to_itself))) {
+    ids.push_back(whole);
+    return;
+  }
+  merge(piece, scratch);
+  for (const Symbol& symbol : scratch.symbols) {
+    if (symbol.id != kNoToken) ids.push_back(symbol.id);
+  }
+}
+
+void BytePieces::merge(std::string_view piece, MergeScratch& scratch) const {
+  scratch.symbols.clear();
+  for (uint32_t i = 0; i < piece.size(); ++i) {
+    scratch.symbols.push_back({i, 1, id_of_byte_[static_cast<uint8_t>(piece[i])]});
+  }
+  merge_symbols(scratch, [this](const Symbol& left, const Symbol& right) {
+    return merges_.find(left.id, right.id);
+  });
+}
+
+}  // namespace bp::text

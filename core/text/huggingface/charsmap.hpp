@@ -1,0 +1,35 @@
+#pragma once
+// The compiled normalisation rules of SentencePiece models: a double-array trie over UTF-8 from
+// texts to their replacements.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/status.hpp"
+
+namespace bp::text::huggingface {
+
+class Charsmap {
+ public:
+  // u32 bytes of the trie, the trie, replacements each ended by a NUL.
+  static Result<Charsmap> parse(std::string bytes);
+
+  // At each place the longest text with a rule is replaced.
+  [[nodiscard]] std::string apply(std::string_view text) const;
+
+ private:
+  struct Match {
+    size_t size;  // bytes; 0: none
+    std::string_view replacement;
+  };
+  [[nodiscard]] Match longest_match(std::string_view text) const;
+
+  std::vector<uint32_t> trie_;
+  std::string replacements_;
+};
+
+Result<std::string> decode_base64(std::string_view text);
+
+}  // namespace bp::text::huggingface

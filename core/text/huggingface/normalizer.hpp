@@ -1,0 +1,31 @@
+#pragma once
+// The normalizer of tokenizer.json: what a text becomes before it is split.
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backplane/status.hpp"
+
+namespace bp::text::huggingface {
+
+class Normalizer {
+ public:
+  // Null: none.
+  static Result<Normalizer> parse(const nlohmann::json* normalizer);
+  // The charsmap of a SentencePiece model, applied as its library does.
+  static Result<Normalizer> of_charsmap(std::string charsmap);
+
+  [[nodiscard]] bool is_identity() const { return steps_.empty(); }
+  [[nodiscard]] std::string apply(std::string_view text) const;
+
+ private:
+  using Step = std::function<std::string(std::string_view)>;
+  Status add(const nlohmann::json& step);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace bp::text::huggingface

@@ -1,0 +1,53 @@
+#include "core/text/huggingface/pattern.hpp"
+
+#include "core/text/huggingface/json_fields.hpp"
+
+namespace bp::text::huggingface {
+
+Pattern Pattern::of_text(std::string text) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  return pattern;
+}
+
+Pattern Pattern::of_finder(PieceFinder finder) {
+  Pattern pattern;
+  pattern.finder_ = finder;
+  return pattern;
+}
+
+Result<Pattern> Pattern::of_regex(const std::string& regex) {
+  Pattern pattern;
+  pattern.finder_ = piece_finder_of(regex);
+  if (pattern.finder_ != nullptr) return pattern;
+  BP_ASSIGN(pattern.regex_, Regex::compile(regex));
+  return pattern;
+}
+
+Result<Pattern> Pattern::parse(const Json& owner) {
+  const Json* pattern = member(owner, "pattern");
+  if (pattern != nullptr) {
+    if (const std::string regex = text_of(*pattern, "Regex"); !regex.empty()) {
+      return of_regex(regex);
+    }
+    if (std::string text = text_of(*pattern, "String"); !text.empty()) {
+      return of_text(std::move(text));
+    }
+  }
+  return invalid_argument("tokenizer.json: " + type_of(owner) + " lacks a pattern");
+}
+
+Regex::Match Pattern::find(std::string_view text, size_t from) const {
+  if (finder_ != nullptr) {
+    const char* const begin = text.data();
+    if (from == text.size()) return {from, from};
+    const PieceMatch match = finder_(CharClasses::get(), begin + from, begin + text.size());
+    return {static_cast<size_t>(match.begin - begin), static_cast<size_t>(match.end - begin)};
+  }
+  if (regex_) return regex_->find(text, from);
+  const size_t at = text.find(text_, from);
+  if (at == std::string_view::npos) return {text.size(), text.size()};
+  return {at, at + text_.size()};
+}
+
+}  // namespace bp::text::huggingface

@@ -1,0 +1,34 @@
+#pragma once
+// What splits and replacements look for: a text as it is, a regular expression, or single
+// characters of a kind.
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/text/pre_tokenizer.hpp"
+#include "core/text/regex.hpp"
+
+namespace bp::text::huggingface {
+
+class Pattern {
+ public:
+  // {"String": ...} or {"Regex": ...}; regular expressions that have a matcher of their own use it.
+  static Result<Pattern> parse(const nlohmann::json& owner);
+  static Pattern of_text(std::string text);
+  static Result<Pattern> of_regex(const std::string& regex);
+  static Pattern of_finder(PieceFinder finder);
+
+  // The first match at or after `from`; begin == end: none.
+  [[nodiscard]] Regex::Match find(std::string_view text, size_t from) const;
+  // The matcher that is all there is to it, or null.
+  [[nodiscard]] PieceFinder finder() const { return finder_; }
+
+ private:
+  std::string text_;
+  std::optional<Regex> regex_;
+  PieceFinder finder_ = nullptr;
+};
+
+}  // namespace bp::text::huggingface

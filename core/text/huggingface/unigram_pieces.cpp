@@ -1,0 +1,88 @@
+#include "core/text/huggingface/unigram_pieces.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/text/utf8.hpp"
+
+namespace bp::text::huggingface {
+namespace {
+
+constexpr double kUnknownPenalty = 10.0;  // below the least probable token, as in SentencePiece
+constexpr double kUnreached = -std::numeric_limits<double>::infinity();
+
+// The best way to reach a place in the piece.
+struct Node {
+  double score = kUnreached;
+  uint32_t begin = 0;  // of its last token
+  int32_t id = kNoToken;
+};
+
+}  // namespace
+
+UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipeline)
+    : pipeline_(pipeline), pieces_(vocabulary.tokens.size()), unknown_(vocabulary.unk) {
+  id_of_byte_.fill(kNoToken);
+  double least = std::numeric_limits<double>::infinity();
+  for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
+    const auto i = static_cast<size_t>(id);
+    const TokenType type = vocabulary.type(id);
+    if (type == TokenType::kByte) id_of_byte_[*parse_byte_token(vocabulary.tokens[i])] = id;
+    if (i < pipeline.scores.size()) least = std::min(least, pipeline.scores[i]);
+    if (i >= pipeline.scores.size() || id == unknown_) continue;
+    if (type == TokenType::kNormal || type == TokenType::kUserDefined) {
+      pieces_.insert(vocabulary.tokens[i], id);
+    }
+  }
+  unknown_score_ = least - kUnknownPenalty;
+  has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
+}
+
+void UnigramPieces::encode(std::string_view piece, MergeScratch&,
+                           std::vector<int32_t>& ids) const {
+  std::vector<Node> best(piece.size() + 1);
+  best[0].score = 0;
+  const char* const end = piece.data() + piece.size();
+  for (uint32_t at = 0; at < piece.size();) {
+    const uint32_t char_size = decode_utf8(piece.data() + at, end).size;
+    bool has_single = false;
+    const auto propose = [&](uint32_t size, int32_t id, double score) {
+      Node& node = best[at + size];
+      if (best[at].score + score > node.score) node = {best[at].score + score, at, id};
+    };
+    const auto longest = static_cast<uint32_t>(std::min(piece.size() - at, pieces_.max_size()));
+    for (uint32_t size = char_size; size <= longest;
+         size += at + size < piece.size() ? decode_utf8(piece.data() + at + size, end).size : 1) {
+      const int32_t id = pieces_.find(piece.substr(at, size));
+      if (id == kNoToken) continue;
+      has_single = has_single || size == char_size;
+      propose(size, id, pipeline_.scores[static_cast<size_t>(id)]);
+    }
+    if (!has_single) propose(char_size, unknown_, unknown_score_);
+    at += char_size;
+  }
+  std::vector<Node> path;
+  std::vector<uint32_t> ends;
+  for (auto at = static_cast<uint32_t>(piece.size()); at > 0; at = best[at].begin) {
+    const bool joins = !path.empty() && best[at].id == unknown_ && path.back().id == unknown_;
+    if (joins) {
+      path.back().begin = best[at].begin;
+    } else {
+      path.push_back(best[at]);
+      ends.push_back(at);
+    }
+  }
+  for (size_t i = path.size(); i-- > 0;) {
+    append(piece.substr(path[i].begin, ends[i] - path[i].begin), path[i].id, ids);
+  }
+}
+
+void UnigramPieces::append(std::string_view token, int32_t id, std::vector<int32_t>& ids) const {
+  if (id == unknown_ && pipeline_.byte_fallback && has_all_bytes_) {
+    for (const char byte : token) ids.push_back(id_of_byte_[static_cast<uint8_t>(byte)]);
+  } else if (id != kNoToken) {
+    ids.push_back(id);
+  }
+}
+
+}  // namespace bp::text::huggingface

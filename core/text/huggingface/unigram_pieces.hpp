@@ -1,0 +1,32 @@
+#pragma once
+// The most probable cut of a piece into tokens.
+
+#include <array>
+
+#include "core/text/huggingface/pipeline.hpp"
+#include "core/text/piece_model.hpp"
+#include "core/text/text_index.hpp"
+
+namespace bp::text::huggingface {
+
+class UnigramPieces final : public PieceModel {
+ public:
+  // Refers to both.
+  UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipeline);
+
+  // Time is the text's length times that of the longest token.
+  void encode(std::string_view piece, MergeScratch& scratch,
+              std::vector<int32_t>& ids) const override;
+
+ private:
+  void append(std::string_view token, int32_t id, std::vector<int32_t>& ids) const;
+
+  const Pipeline& pipeline_;
+  TextIndex pieces_;
+  std::array<int32_t, 256> id_of_byte_;
+  bool has_all_bytes_ = true;
+  int32_t unknown_;
+  double unknown_score_;
+};
+
+}  // namespace bp::text::huggingface

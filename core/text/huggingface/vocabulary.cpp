@@ -1,0 +1,145 @@
+#include "core/text/huggingface/vocabulary.hpp"
+
+#include <array>
+
+#include "core/text/huggingface/json_fields.hpp"
+#include "core/text/huggingface/sentencepiece_model.hpp"
+#include "core/text/huggingface/tokenizer_json.hpp"
+#include "core/text/text_index.hpp"
+
+namespace bp::text::huggingface {
+namespace {
+
+constexpr std::string_view kJsonKey = "tokenizer.huggingface.json";
+constexpr std::string_view kModelKey = "tokenizer.sentencepiece.model";
+
+struct NamedToken {
+  const char* name;
+  int32_t Vocabulary::*id;
+};
+constexpr std::array<NamedToken, 7> kNamedTokens = {{
+    {"bos_token", &Vocabulary::bos},
+    {"eos_token", &Vocabulary::eos},
+    {"unk_token", &Vocabulary::unk},
+    {"pad_token", &Vocabulary::pad},
+    {"cls_token", &Vocabulary::cls},
+    {"sep_token", &Vocabulary::sep},
+    {"mask_token", &Vocabulary::mask},
+}};
+
+Result<Json> parse_object(MetadataView metadata, std::string_view key) {
+  if (!metadata.contains(key)) return Json::object();
+  BP_ASSIGN(const std::string_view text, metadata.get<std::string_view>(key));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  return invalid_argument(std::string(key) + ": no JSON object");
+}
+
+// A text, or an object with the text as its content.
+std::string token_text(const Json& config, const char* name) {
+  const Json* value = member(config, name);
+  if (value != nullptr && value->is_object()) return text_of(*value, "content");
+  return text_of(config, name);
+}
+
+void read_named_tokens(const Json& config, const TextIndex& ids, Vocabulary& v) {
+  for (const NamedToken& token : kNamedTokens) {
+    const std::string text = token_text(config, token.name);
+    const int32_t id = text.empty() ? kNoToken : ids.find(text);
+    if (id != kNoToken) v.*token.id = id;
+  }
+}
+
+// Ids under a key of config.json or generation_config.json: one, a list, or none.
+std::vector<int32_t> ids_at(MetadataView metadata, std::string_view key, const Vocabulary& v) {
+  std::vector<int32_t> ids;
+  const bp_metadata* entry = metadata.find(key);
+  for (uint64_t i = 0; entry != nullptr && i < std::min<uint64_t>(entry->n, 64); ++i) {
+    const auto id = metadata_detail::element<int32_t>(*entry, i);
+    if (id && v.contains(*id)) ids.push_back(*id);
+  }
+  return ids;
+}
+
+void read_ids(MetadataView metadata, const std::string& file, Vocabulary& v,
+              std::vector<int32_t>& ends) {
+  const auto first = [&](const char* name, int32_t& id) {
+    const auto ids = ids_at(metadata, file + name, v);
+    if (id == kNoToken && !ids.empty()) id = ids[0];
+  };
+  first(".bos_token_id", v.bos);
+  first(".pad_token_id", v.pad);
+  const auto found = ids_at(metadata, file + ".eos_token_id", v);
+  ends.insert(ends.end(), found.begin(), found.end());
+  if (v.eos == kNoToken && !found.empty()) v.eos = found[0];
+}
+
+// Classes of transformers that put BOS and EOS by tokenizer_config.json, whatever tokenizer.json
+// says.
+bool adds_by_config(const std::string& tokenizer_class) {
+  for (const char* prefix : {"Llama", "CodeLlama", "Gemma", "Cohere"}) {
+    if (tokenizer_class.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+void read_flags(const Json& config, Vocabulary& v) {
+  if (v.huggingface == nullptr || adds_by_config(text_of(config, "tokenizer_class"))) {
+    if (member(config, "add_bos_token") != nullptr) {
+      v.prefix.clear();
+      v.add_bos = flag_of(config, "add_bos_token") && v.bos != kNoToken;
+    }
+    if (member(config, "add_eos_token") != nullptr) {
+      v.suffix.clear();
+      v.add_eos = flag_of(config, "add_eos_token") && v.eos != kNoToken;
+    }
+  }
+  if (v.prefix.empty()) return;
+  v.bos = v.prefix[0];
+  v.add_bos = true;
+}
+
+// One template as a text, or several by name; the default of them.
+std::string template_of(const Json& config) {
+  const Json* value = member(config, "chat_template");
+  if (value == nullptr || !value->is_array()) return text_of(config, "chat_template");
+  for (const Json& named : *value) {
+    if (text_of(named, "name") == "default") return text_of(named, "template");
+  }
+  return {};
+}
+
+}  // namespace
+
+bool has_vocabulary(MetadataView metadata) {
+  return metadata.contains(kJsonKey) || metadata.contains(kModelKey);
+}
+
+Result<Vocabulary> read_vocabulary(MetadataView metadata) {
+  Vocabulary v;
+  BP_ASSIGN(const Json config, parse_object(metadata, "tokenizer.huggingface.config"));
+  BP_ASSIGN(const Json map, parse_object(metadata, "tokenizer.huggingface.special_tokens_map"));
+  if (metadata.contains(kJsonKey)) {
+    BP_ASSIGN(const std::string_view text, metadata.get<std::string_view>(kJsonKey));
+    BP_TRY(read_tokenizer_json(text, v));
+  } else {
+    BP_ASSIGN(const std::string_view bytes, metadata.get<std::string_view>(kModelKey));
+    BP_TRY(read_sentencepiece_model(bytes, v));
+  }
+  TextIndex ids(v.tokens.size());
+  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(v.tokens[static_cast<size_t>(id)], id);
+  read_named_tokens(map, ids, v);
+  read_named_tokens(config, ids, v);
+  std::vector<int32_t> ends;
+  read_ids(metadata, "config", v, ends);
+  read_ids(metadata, "generation_config", v, ends);
+  read_flags(config, v);
+  BP_ASSIGN(v.chat_template, metadata.get_or<std::string_view>("tokenizer.chat_template", ""));
+  if (v.chat_template.empty()) v.chat_template = template_of(config);
+  BP_TRY(check_vocabulary(v));
+  find_end_of_generation(v);
+  add_end_of_generation(v, ends);
+  return v;
+}
+
+}  // namespace bp::text::huggingface

@@ -1,0 +1,74 @@
+#include "core/text/regex.hpp"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace bp::text {
+namespace {
+
+constexpr uint32_t kMaxSteps = 10'000'000;  // of one search
+constexpr uint32_t kMaxHeapKib = 64 * 1024;
+
+struct FreeMatchData {
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+};
+
+// One of each thread: a search writes where it matched.
+pcre2_match_data* match_data() {
+  thread_local const std::unique_ptr<pcre2_match_data, FreeMatchData> data(
+      pcre2_match_data_create(1, nullptr));
+  return data.get();
+}
+
+}  // namespace
+
+struct Regex::Code {
+  pcre2_code* code = nullptr;
+  pcre2_match_context* limits = nullptr;
+  ~Code() {
+    pcre2_match_context_free(limits);
+    pcre2_code_free(code);
+  }
+};
+
+Result<Regex> Regex::compile(const std::string& pattern) {
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  auto compiled = std::make_shared<Code>();
+  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset,
+                                 nullptr);
+  if (compiled->code == nullptr) {
+    std::array<PCRE2_UCHAR, 128> text{};
+    pcre2_get_error_message(error, text.data(), text.size());
+    return unsupported(fmt::format("regular expression '{}' at {}: {}", pattern, offset,
+                                   reinterpret_cast<const char*>(text.data())));
+  }
+  compiled->limits = pcre2_match_context_create(nullptr);
+  if (compiled->limits == nullptr) return out_of_memory("no memory for a regular expression");
+  pcre2_set_match_limit(compiled->limits, kMaxSteps);
+  pcre2_set_heap_limit(compiled->limits, kMaxHeapKib);
+  // Where the processor has no compiler, the interpreter does the same.
+  static_cast<void>(pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE));
+  return Regex(std::move(compiled));
+}
+
+Regex::Match Regex::find(std::string_view text, size_t from) const {
+  pcre2_match_data* data = match_data();
+  const Match none{text.size(), text.size()};
+  if (data == nullptr) return none;
+  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  const int n = pcre2_match(code_->code, subject, text.size(), from, PCRE2_NOTEMPTY, data,
+                            code_->limits);
+  if (n < 0) return none;
+  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data);
+  // \K can put the beginning before `from` or behind the end.
+  if (ends[0] < from || ends[1] <= ends[0]) return none;
+  return {ends[0], ends[1]};
+}
+
+}  // namespace bp::text
