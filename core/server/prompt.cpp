@@ -123,8 +123,8 @@ std::vector<int32_t> encode_prompt(const text::Tokenizer& tokenizer, std::string
   std::vector<int32_t> ids = tokenizer.encode(text, options);
   // Chat templates write it themselves, as a rule.
   const auto prefix = tokenizer.prefix();
-  const bool has_prefix = std::ranges::equal(
-      prefix, std::span(ids).first(std::min(ids.size(), prefix.size())));
+  const bool has_prefix =
+      std::ranges::equal(prefix, std::span(ids).first(std::min(ids.size(), prefix.size())));
   if (add_bos && !has_prefix) ids.insert(ids.begin(), prefix.begin(), prefix.end());
   return ids;
 }

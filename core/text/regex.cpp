@@ -39,9 +39,9 @@ Result<Regex> Regex::compile(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto compiled = std::make_shared<Code>();
-  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset,
-                                 nullptr);
+  compiled->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
   if (compiled->code == nullptr) {
     std::array<PCRE2_UCHAR, 128> text{};
     pcre2_get_error_message(error, text.data(), text.size());
@@ -62,8 +62,8 @@ Regex::Match Regex::find(std::string_view text, size_t from) const {
   const Match none{text.size(), text.size()};
   if (data == nullptr) return none;
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  const int n = pcre2_match(code_->code, subject, text.size(), from, PCRE2_NOTEMPTY, data,
-                            code_->limits);
+  const int n =
+      pcre2_match(code_->code, subject, text.size(), from, PCRE2_NOTEMPTY, data, code_->limits);
   if (n < 0) return none;
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data);
   // \K can put the beginning before `from` or behind the end.

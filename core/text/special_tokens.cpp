@@ -55,8 +55,8 @@ Result<SpecialTokens> SpecialTokens::create(const Vocabulary& vocabulary) {
     if (!is_matched_whole(type)) continue;
     const AddedToken flags = flags_of(id);
     if (flags.matches_normalized) continue;
-    BP_TRY(special.add(vocabulary.tokens[static_cast<size_t>(id)], id, is_control_type(type),
-                       flags));
+    BP_TRY(
+        special.add(vocabulary.tokens[static_cast<size_t>(id)], id, is_control_type(type), flags));
   }
   return special;
 }
@@ -141,8 +141,8 @@ SpecialTokens::Match SpecialTokens::with_surroundings(std::string_view text, siz
   }
   if (node.takes_space_behind) {
     const char* const p = text.data() + end;
-    const char* const behind = CharClasses::get().skip<true>(p, text.data() + text.size(),
-                                                             char_class::kSpace);
+    const char* const behind =
+        CharClasses::get().skip<true>(p, text.data() + text.size(), char_class::kSpace);
     match.size += static_cast<size_t>(behind - p);
   }
   if (node.takes_space_before) {

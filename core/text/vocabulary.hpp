@@ -76,7 +76,7 @@ struct Vocabulary {
   std::vector<int32_t> prefix;  // put before every text in place of what add_bos says
   std::vector<int32_t> suffix;  // put behind in place of what add_sep and add_eos say
 
-  std::vector<AddedToken> added;  // tokens that are more than their text
+  std::vector<AddedToken> added;                             // tokens that are more than their text
   std::shared_ptr<const huggingface::Pipeline> huggingface;  // of tokenizer.json, or null
 
   std::vector<int32_t> end_of_generation;  // ascending

@@ -36,12 +36,36 @@ Result<std::unique_ptr<ModelFile>> Model::open(const Host&, const std::string& p
   const fs::path folder = is_folder ? absolute : absolute.parent_path();
   BP_TRY(read_side_files(folder.string(), model->shards_, model->metadata_));
   model->metadata = model->metadata_.entries();
-  for (const Shard& shard : model->shards_) {
-    const auto file = static_cast<uint32_t>(model->files.size());
-    model->files.push_back(shard.path);
-    for (const TensorEntry& entry : shard.tensors) BP_TRY(model->add_tensor(entry, file));
-  }
+  BP_ASSIGN(model->quantised_, find_quantised(model->shards_, {model->metadata}));
+  BP_TRY(model->add_tensors());
   return std::unique_ptr<ModelFile>(std::move(model));
+}
+
+Status Model::add_tensors() {
+  const auto& parts = quantised_.parts;
+  for (const Shard& shard : shards_) {
+    const auto file = static_cast<uint32_t>(files.size());
+    files.push_back(shard.path);
+    for (const TensorEntry& entry : shard.tensors) {
+      if (std::binary_search(parts.begin(), parts.end(), &entry)) continue;
+      BP_TRY(add_tensor(entry, file));
+    }
+  }
+  for (const QuantisedWeight& weight : quantised_.weights) add_quantised(weight);
+  return {};
+}
+
+void Model::add_quantised(const QuantisedWeight& weight) {
+  bp_tensor tensor{};
+  tensor.name = to_bp_str(weight.name);
+  tensor.dtype = weight.dtype;
+  tensor.n_dims = 2;
+  tensor.dims[0] = weight.rows;
+  tensor.dims[1] = weight.columns;
+  tensor.row_stride_bytes = row_bytes(weight.dtype, weight.columns);
+  tensor.offset = BP_NO_OFFSET;
+  tensor.n_bytes = weight.rows * tensor.row_stride_bytes;
+  tensors.push_back(tensor);
 }
 
 Status Model::add_tensor(const TensorEntry& entry, uint32_t file) {
@@ -78,6 +102,9 @@ Status Model::read(uint64_t tensor, uint64_t first_row, uint64_t n_rows, void* d
     return invalid_argument("tensor " + quote(view(t.name)) + " has " + std::to_string(rows) +
                             " rows, asked for " + std::to_string(n_rows) + " from " +
                             std::to_string(first_row));
+  }
+  if (tensor >= offsets_.size()) {
+    return quantised_.weights[tensor - offsets_.size()].read(first_row, n_rows, destination);
   }
   BP_ASSIGN(const std::string bytes,
             read_file(files[t.file], offsets_[tensor] + first_row * t.row_stride_bytes,

@@ -9,6 +9,7 @@
 
 #include "backplane/format.hpp"
 #include "formats/safetensors/metadata.hpp"
+#include "formats/safetensors/quantised.hpp"
 #include "formats/safetensors/shard.hpp"
 
 namespace bp::safetensors {
@@ -21,11 +22,15 @@ class Model final : public ModelFile {
   Status read(uint64_t tensor, uint64_t first_row, uint64_t n_rows, void* destination) override;
 
  private:
+  Status add_tensors();
   Status add_tensor(const TensorEntry& entry, uint32_t file);
+  void add_quantised(const QuantisedWeight& weight);
 
   std::vector<Shard> shards_;
   Metadata metadata_;
-  std::vector<uint64_t> offsets_;  // by tensor, of its first byte in its file
+  Quantised quantised_;
+  std::vector<uint64_t>
+      offsets_;  // by tensor, of its first byte in its file; quantised ones follow
 };
 
 }  // namespace bp::safetensors

@@ -60,9 +60,8 @@ std::string Charsmap::apply(std::string_view text) const {
   std::string out;
   while (!text.empty()) {
     const Match match = longest_match(text);
-    const size_t size = match.size > 0
-                            ? match.size
-                            : decode_utf8(text.data(), text.data() + text.size()).size;
+    const size_t size =
+        match.size > 0 ? match.size : decode_utf8(text.data(), text.data() + text.size()).size;
     out.append(match.size > 0 ? match.replacement : text.substr(0, size));
     text.remove_prefix(size);
   }

@@ -26,12 +26,10 @@ Status Decoder::add(const Json& step) {
   } else if (type == "Metaspace") {
     const std::string scheme = text_of(
         step, "prepend_scheme", flag_of(step, "add_prefix_space", true) ? "always" : "never");
-    replacements_.push_back(
-        {Pattern::of_text(text_of(step, "replacement", "\xE2\x96\x81")), " "});
+    replacements_.push_back({Pattern::of_text(text_of(step, "replacement", "\xE2\x96\x81")), " "});
     drops_leading_space_ = scheme != "never";
   } else if (type == "Strip") {
-    drops_leading_space_ =
-        text_of(step, "content", " ") == " " && number_of(step, "start", 0) > 0;
+    drops_leading_space_ = text_of(step, "content", " ") == " " && number_of(step, "start", 0) > 0;
   } else if (type == "WordPiece") {
     continuation_ = text_of(step, "prefix", "##");
     words_are_apart_ = drops_leading_space_ = true;

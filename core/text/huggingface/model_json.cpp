@@ -70,9 +70,10 @@ Status read_merges(const Json& merges, const Vocabulary& v, Pipeline& pipeline) 
     const int32_t right = ids.find(pair->right);
     const int32_t joined = ids.find(pair->left + pair->right);
     if (left == kNoToken || right == kNoToken || joined == kNoToken) {
-      return invalid_argument(fmt::format("tokenizer.json: merge {} (\"{}\" and \"{}\") is of texts "
-                                          "that are no tokens",
-                                          rank, pair->left, pair->right));
+      return invalid_argument(
+          fmt::format("tokenizer.json: merge {} (\"{}\" and \"{}\") is of texts "
+                      "that are no tokens",
+                      rank, pair->left, pair->right));
     }
     pipeline.merges.insert(left, right, {rank++, joined});
   }
@@ -142,12 +143,11 @@ Status read_model(const Json& model, Vocabulary& v, Pipeline& pipeline) {
     return invalid_argument("tokenizer.json: its model lacks a vocab");
   }
   // Files of before types were written tell by what they hold.
-  const char* guess = vocab->is_array()              ? "Unigram"
-                      : member(model, "merges") ? "BPE"
-                                                : "WordPiece";
+  const char* guess = vocab->is_array() ? "Unigram" : member(model, "merges") ? "BPE" : "WordPiece";
   v.model = text_of(model, "type", guess);
   if (vocab->is_array() != (v.model == "Unigram")) {
-    return invalid_argument("tokenizer.json: the vocab of a " + v.model + " model is of a wrong type");
+    return invalid_argument("tokenizer.json: the vocab of a " + v.model +
+                            " model is of a wrong type");
   }
   BP_TRY(vocab->is_array() ? read_vocab_array(*vocab, v, pipeline) : read_vocab_object(*vocab, v));
   if (v.tokens.empty()) return invalid_argument("tokenizer.json: its vocab is empty");

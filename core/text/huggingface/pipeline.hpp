@@ -20,12 +20,12 @@ struct Pipeline {
   Decoder decoder;
 
   ModelKind kind = ModelKind::kBpe;
-  PairMerges merges{0};               // BPE
-  bool prefers_whole_pieces = false;  // BPE: a piece that is a token needs no merges
-  bool byte_fallback = false;         // BPE, unigram: unknown characters become byte tokens
-  bool fuses_unknown = false;         // BPE: neighbouring unknown characters are one token
-  std::vector<double> scores;         // unigram, by id: log probabilities
-  std::string continuation;           // WordPiece: before pieces within a word
+  PairMerges merges{0};                // BPE
+  bool prefers_whole_pieces = false;   // BPE: a piece that is a token needs no merges
+  bool byte_fallback = false;          // BPE, unigram: unknown characters become byte tokens
+  bool fuses_unknown = false;          // BPE: neighbouring unknown characters are one token
+  std::vector<double> scores;          // unigram, by id: log probabilities
+  std::string continuation;            // WordPiece: before pieces within a word
   uint32_t max_word_characters = 100;  // WordPiece: longer words are unknown
 };
 

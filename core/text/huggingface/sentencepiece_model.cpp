@@ -182,7 +182,8 @@ Status read_sentencepiece_model(std::string_view bytes, Vocabulary& v) {
   v.pad = id_of(spec.pad);
   v.add_bos = v.bos != kNoToken;
   if (spec.model_type == 1) return make_pipeline(spec, v);
-  if (spec.model_type != 2) return unsupported("tokenizer.model: neither a BPE nor a unigram model");
+  if (spec.model_type != 2)
+    return unsupported("tokenizer.model: neither a BPE nor a unigram model");
   v.model = "llama";
   v.add_space_prefix = spec.add_dummy_prefix;
   v.remove_extra_whitespaces = spec.remove_extra_whitespaces;

@@ -11,6 +11,10 @@ constexpr const char* kGpt2Regex =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // ASCII symbols count as punctuation, as in BERT.
 constexpr const char* kPunctuationRegex = R"([\p{P}$+<=>^`|~])";
+// \w+|[^\w\s]+ where \w is as in Unicode's annex on regular expressions.
+constexpr const char* kWordsRegex =
+    R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}]+|)"
+    R"([^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\s]+)";
 
 bool is_null_or_empty(const Json* json) {
   return json == nullptr || json->is_null();
@@ -55,7 +59,7 @@ Status Splitter::add(const Json& step) {
     return add_split(Pattern::of_regex(kPunctuationRegex), behavior);
   }
   if (type == "Whitespace") {
-    return add_split(Pattern::of_regex(R"(\w+|[^\w\s]+)"), Behavior::kRemoved, true);
+    return add_split(Pattern::of_regex(kWordsRegex), Behavior::kRemoved, true);
   }
   if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     BP_TRY(add_split(Pattern::of_regex(R"(\s+)"), Behavior::kRemoved));
@@ -83,8 +87,8 @@ Status Splitter::add_metaspace(const Json& json) {
   step.kind = Kind::kMetaspace;
   step.replacement = text_of(json, "replacement", "\xE2\x96\x81");
   step.splits = flag_of(json, "split", true);
-  const std::string scheme = text_of(
-      json, "prepend_scheme", flag_of(json, "add_prefix_space", true) ? "always" : "never");
+  const std::string scheme =
+      text_of(json, "prepend_scheme", flag_of(json, "add_prefix_space", true) ? "always" : "never");
   step.prepend = scheme == "always"  ? Prepend::kAlways
                  : scheme == "first" ? Prepend::kFirst
                                      : Prepend::kNever;

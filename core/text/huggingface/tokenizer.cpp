@@ -16,8 +16,8 @@ std::vector<std::string> render_tokens(const Vocabulary& vocabulary, const Pipel
   std::vector<std::string> bytes;
   bytes.reserve(vocabulary.tokens.size());
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
-    bytes.push_back(pipeline.decoder.render(vocabulary.tokens[static_cast<size_t>(id)],
-                                            vocabulary.type(id)));
+    bytes.push_back(
+        pipeline.decoder.render(vocabulary.tokens[static_cast<size_t>(id)], vocabulary.type(id)));
   }
   return bytes;
 }

@@ -50,8 +50,8 @@ class PostProcessor {
   // [text, id]
   Status add_pair(const Json& step, const char* name, std::vector<int32_t>& ids) {
     const Json* pair = member(step, name);
-    const bool is_pair = pair != nullptr && pair->is_array() && pair->size() == 2 &&
-                         (*pair)[1].is_number_integer();
+    const bool is_pair =
+        pair != nullptr && pair->is_array() && pair->size() == 2 && (*pair)[1].is_number_integer();
     return is_pair ? add_id((*pair)[1], ids) : wrong(name);
   }
 
@@ -66,7 +66,8 @@ class PostProcessor {
         behind = true;
         continue;
       }
-      const Json* entry = known == nullptr ? nullptr : member(*known, text_of(*token, "id").c_str());
+      const Json* entry =
+          known == nullptr ? nullptr : member(*known, text_of(*token, "id").c_str());
       const Json* ids = entry == nullptr ? nullptr : member(*entry, "ids");
       if (ids == nullptr || !ids->is_array()) return wrong("special_tokens");
       for (const Json& id : *ids) BP_TRY(add_id(id, behind ? v_.suffix : v_.prefix));
@@ -107,8 +108,8 @@ Status read_tokenizer_json(std::string_view text, Vocabulary& v) {
   }
   if (const Json* post = member(json, "post_processor")) {
     PostProcessor processor(v);
-    BP_TRY(for_each_step(*post, "processors",
-                         [&](const Json& step) { return processor.add(step); }));
+    BP_TRY(
+        for_each_step(*post, "processors", [&](const Json& step) { return processor.add(step); }));
   }
   v.huggingface = std::move(pipeline);
   return {};

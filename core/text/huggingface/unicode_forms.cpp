@@ -105,9 +105,8 @@ std::string lower_case(std::string_view text) {
 }
 
 std::string without_marks(std::string_view text) {
-  return without(text, [](char32_t c) {
-    return (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
-  });
+  return without(
+      text, [](char32_t c) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0; });
 }
 
 std::string without_nonspacing_marks(std::string_view text) {

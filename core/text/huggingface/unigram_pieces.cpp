@@ -38,8 +38,7 @@ UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipel
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
 }
 
-void UnigramPieces::encode(std::string_view piece, MergeScratch&,
-                           std::vector<int32_t>& ids) const {
+void UnigramPieces::encode(std::string_view piece, MergeScratch&, std::vector<int32_t>& ids) const {
   std::vector<Node> best(piece.size() + 1);
   best[0].score = 0;
   const char* const end = piece.data() + piece.size();

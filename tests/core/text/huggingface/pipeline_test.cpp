@@ -1,0 +1,192 @@
+// What normalizers, pre-tokenizers, models and decoders of tokenizer.json do to a text; expected
+// outcomes are those of the tokenizers package.
+
+#include "fixture.hpp"
+
+#include "core/text/huggingface/normalizer.hpp"
+#include "core/text/huggingface/splitter.hpp"
+
+namespace bp::text {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Json;
+using testing::make;
+using testing::tokens_of;
+
+std::string normalized(const Json& json, std::string_view text) {
+  const auto normalizer = huggingface::Normalizer::parse(&json);
+  EXPECT_TRUE(normalizer.ok()) << normalizer.status().message();
+  return normalizer.ok() ? normalizer->apply(text) : "";
+}
+
+std::vector<std::string> split(const Json& json, std::string_view text) {
+  std::vector<std::string> pieces;
+  const auto splitter = huggingface::Splitter::parse(&json);
+  EXPECT_TRUE(splitter.ok()) << splitter.status().message();
+  if (!splitter.ok()) return pieces;
+  splitter->for_each_piece(text, true, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  return pieces;
+}
+
+Json split_by(const Json& pattern, const char* behavior, bool invert = false) {
+  return {{"type", "Split"}, {"pattern", pattern}, {"behavior", behavior}, {"invert", invert}};
+}
+
+TEST(Normalizers, UnicodeForms) {
+  EXPECT_EQ(normalized({{"type", "NFC"}}, "e\u0301 \uFB01"), "\u00E9 \uFB01");
+  EXPECT_EQ(normalized({{"type", "NFD"}}, "\u00E9"), "e\u0301");
+  EXPECT_EQ(normalized({{"type", "NFKC"}}, "\uFB01\u2460\uFF21"), "fi1A");
+  EXPECT_EQ(normalized({{"type", "NFKD"}}, "\u00E9\uFB01"), "e\u0301fi");
+  EXPECT_EQ(normalized({{"type", "NFC"}}, "e\u0301\xFFx"), "\u00E9\xFFx") << "no UTF-8 passes";
+}
+
+TEST(Normalizers, CharacterChanges) {
+  EXPECT_EQ(normalized({{"type", "Lowercase"}}, "A\u0130\u03A3"), "ai\u0307\u03C3");
+  EXPECT_EQ(normalized({{"type", "StripAccents"}}, "e\u0301\u0903x"), "ex");
+  EXPECT_EQ(
+      normalized({{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}}, " \ta b\n"),
+      "a b");
+  EXPECT_EQ(normalized({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}, " a "),
+            " a");
+  EXPECT_EQ(normalized({{"type", "Nmt"}}, "a\x01\u200Bb\tc"), "a b c");
+}
+
+TEST(Normalizers, PrependAndReplace) {
+  const Json llama = {{"type", "Sequence"},
+                      {"normalizers",
+                       {{{"type", "Prepend"}, {"prepend", "_"}},
+                        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "_"}}}}};
+  EXPECT_EQ(normalized(llama, "a b"), "_a_b");
+  EXPECT_EQ(normalized(llama, ""), "");
+  EXPECT_EQ(normalized({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}},
+                       "a   b c"),
+            "a b c");
+}
+
+TEST(Normalizers, Bert) {
+  const Json uncased = {{"type", "BertNormalizer"},
+                        {"clean_text", true},
+                        {"handle_chinese_chars", true},
+                        {"strip_accents", nullptr},
+                        {"lowercase", true}};
+  EXPECT_EQ(normalized(uncased, "\u00C9t\u00E9\u200B\t\u4E2D!"), "ete  \u4E2D !");
+  Json cased = uncased;
+  cased["lowercase"] = false;
+  EXPECT_EQ(normalized(cased, "\u00C9"), "\u00C9");
+}
+
+TEST(Splits, Behaviors) {
+  const Json dash = {{"String", "-"}};
+  EXPECT_THAT(split(split_by(dash, "Isolated"), "a-b--c"),
+              ElementsAre("a", "-", "b", "-", "-", "c"));
+  EXPECT_THAT(split(split_by(dash, "Removed"), "a-b--c"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(split(split_by(dash, "Contiguous"), "a-b--c"), ElementsAre("a", "-", "b", "--", "c"));
+  EXPECT_THAT(split(split_by(dash, "MergedWithPrevious"), "a-b--c"),
+              ElementsAre("a-", "b-", "-", "c"));
+  EXPECT_THAT(split(split_by(dash, "MergedWithNext"), "a-b--c"), ElementsAre("a", "-b", "-", "-c"));
+  EXPECT_THAT(split(split_by({{"Regex", "[a-z]+"}}, "Removed", true), "ab1cd"),
+              ElementsAre("ab", "cd"));
+  EXPECT_THAT(split(split_by(dash, "Removed"), "--"), IsEmpty());
+}
+
+TEST(Splits, Metaspace) {
+  Json metaspace = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "always"}};
+  EXPECT_THAT(split(metaspace, "a  b"), ElementsAre("_a", "_", "_b"));
+  EXPECT_THAT(split(metaspace, " a"), ElementsAre("_a"));
+  metaspace["split"] = false;
+  EXPECT_THAT(split(metaspace, "a b"), ElementsAre("_a_b"));
+  metaspace["prepend_scheme"] = "never";
+  EXPECT_THAT(split(metaspace, "a b"), ElementsAre("a_b"));
+}
+
+TEST(Splits, CharacterKinds) {
+  EXPECT_THAT(split({{"type", "Digits"}, {"individual_digits", true}}, "a12"),
+              ElementsAre("a", "1", "2"));
+  EXPECT_THAT(split({{"type", "Digits"}, {"individual_digits", false}}, "a12"),
+              ElementsAre("a", "12"));
+  EXPECT_THAT(split({{"type", "Punctuation"}}, "a$\u3002b"), ElementsAre("a", "$", "\u3002", "b"));
+  EXPECT_THAT(split({{"type", "Whitespace"}}, "a_1 e\u0301,; b"),
+              ElementsAre("a_1", "e\u0301", ",;", "b"));
+  EXPECT_THAT(split({{"type", "WhitespaceSplit"}}, " a\u3000b,\n"), ElementsAre("a", "b,"));
+  EXPECT_THAT(split({{"type", "BertPreTokenizer"}}, "don't  go"),
+              ElementsAre("don", "'", "t", "go"));
+  EXPECT_THAT(split({{"type", "CharDelimiterSplit"}, {"delimiter", ","}}, "a,b"),
+              ElementsAre("a", "b"));
+}
+
+// The hand-written matcher and the regular expression give the same pieces.
+TEST(Splits, AKnownPatternAndItsRegexAgree) {
+  const std::string known =
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const Json fast = split_by({{"Regex", known}}, "Isolated");
+  const Json general = split_by({{"Regex", "(?:" + known + ")"}}, "Isolated");
+  for (const char* text : {"Hello, world's 12345!!\n\n  x", "  \t a\r\n b", "'LL 've\u00A0\u3000y",
+                           "\u00E9\u0301 \u0967\u0968", "   ", "a\u2028b",
+                           "\u6F22\u5B57 \U0001F600\U0001F600 ok?\n"}) {
+    EXPECT_EQ(split(fast, text), split(general, text)) << text;
+  }
+}
+
+TEST(Models, BpeMergesByRank) {
+  const auto tokenizer = make({{"model", testing::bpe({"a", "b", "c"}, {"b c", "a b", "a bc"})}});
+  EXPECT_THAT(tokens_of(*tokenizer, "abc"), ElementsAre("abc"));
+  EXPECT_THAT(tokens_of(*tokenizer, "aba"), ElementsAre("ab", "a"));
+  EXPECT_THAT(tokens_of(*tokenizer, "axxb"), ElementsAre("a", "<unk>", "<unk>", "b"));
+}
+
+TEST(Models, BpeFusesUnknownCharactersWhereAsked) {
+  Json model = testing::bpe({"a"}, {});
+  model["fuse_unk"] = true;
+  EXPECT_THAT(tokens_of(*make({{"model", model}}), "axya"), ElementsAre("a", "<unk>", "a"));
+}
+
+TEST(Models, BpeFallsBackToBytes) {
+  std::vector<std::string> characters{"a"};
+  for (int byte = 0; byte < 256; ++byte) {
+    const char* digits = "0123456789ABCDEF";
+    characters.push_back(std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">");
+  }
+  Json model = testing::bpe(characters, {});
+  model["byte_fallback"] = true;
+  const auto tokenizer = make({{"model", model}, {"decoder", {{"type", "ByteFallback"}}}});
+  EXPECT_THAT(tokens_of(*tokenizer, "a\u00E9"), ElementsAre("a", "<0xC3>", "<0xA9>"));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("a\u00E9")), "a\u00E9");
+}
+
+TEST(Models, ByteLevelBpe) {
+  Json model = testing::bpe({"a", "b", "\u0120", "\u00C3", "\u00A9"}, {"a b", "\u0120 a"});
+  model["unk_token"] = nullptr;
+  const auto tokenizer =
+      make({{"model", model},
+            {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+            {"decoder", {{"type", "ByteLevel"}}}});
+  EXPECT_THAT(tokens_of(*tokenizer, "ab a\u00E9"),
+              ElementsAre("ab", "\u0120a", "\u00C3", "\u00A9"));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("ab a\u00E9")), "ab a\u00E9");
+}
+
+TEST(Models, UnigramTakesTheMostProbableCut) {
+  const Json vocab = {{"<unk>", 0.0}, {"a", -1.0}, {"b", -1.0}, {"ab", -1.5}, {"abb", -9.0}};
+  Json pairs = Json::array();
+  for (const char* text : {"<unk>", "a", "b", "ab", "abb"}) pairs.push_back({text, vocab[text]});
+  const Json model = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", pairs}};
+  const auto tokenizer = make({{"model", model}});
+  EXPECT_THAT(tokens_of(*tokenizer, "abb"), ElementsAre("ab", "b"));
+  EXPECT_THAT(tokens_of(*tokenizer, "axyb"), ElementsAre("a", "<unk>", "b"));
+}
+
+TEST(Models, WordPieceTakesTheLongestPiece) {
+  const Json json = {{"model", testing::words({"un", "##aff", "##able", "unaff"})},
+                     {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                     {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}}}};
+  const auto tokenizer = make(json);
+  EXPECT_THAT(tokens_of(*tokenizer, "unaffable un"), ElementsAre("unaff", "##able", "un"));
+  EXPECT_THAT(tokens_of(*tokenizer, "unx un"), ElementsAre("[UNK]", "un"));
+  EXPECT_THAT(tokens_of(*tokenizer, "un" + std::string(200, 'x')), ElementsAre("[UNK]"));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("unaffable un")), "unaffable un");
+}
+
+}  // namespace
+}  // namespace bp::text

@@ -1,0 +1,195 @@
+// Special tokens, added tokens, templates, and files that break a rule.
+
+#include "fixture.hpp"
+
+namespace bp::text {
+namespace {
+
+using testing::bpe;
+using ::testing::ElementsAre;
+using testing::expect_refused;
+using testing::FolderMetadata;
+using ::testing::IsEmpty;
+using testing::Json;
+using testing::make;
+using testing::tokens_of;
+
+Json added(int id, const char* text, Json flags = Json::object()) {
+  Json token = {{"id", id}, {"content", text}, {"special", false}, {"normalized", false}};
+  token.update(flags);
+  return token;
+}
+
+Json with_added(const Json& token) {
+  return {{"model", bpe({"a", "b", " ", "x"}, {})},
+          {"added_tokens", {token}},
+          {"decoder", {{"type", "Fuse"}}}};
+}
+
+TEST(AddedTokens, TakeTheSpaceTheyAskFor) {
+  EXPECT_THAT(tokens_of(*make(with_added(added(9, "<m>"))), "a <m> b"),
+              ElementsAre("a", " ", "<m>", " ", "b"));
+  EXPECT_THAT(tokens_of(*make(with_added(added(9, "<m>", {{"lstrip", true}}))), "a  <m> b"),
+              ElementsAre("a", "<m>", " ", "b"));
+  EXPECT_THAT(tokens_of(*make(with_added(added(9, "<m>", {{"rstrip", true}}))), "a <m> \nb"),
+              ElementsAre("a", " ", "<m>", "b"));
+}
+
+TEST(AddedTokens, CanBeWholeWordsAlone) {
+  const auto tokenizer = make(with_added(added(9, "ab", {{"single_word", true}})));
+  EXPECT_THAT(tokens_of(*tokenizer, "ab abx xab ab"),
+              ElementsAre("ab", " ", "a", "b", "x", " ", "x", "a", "b", " ", "ab"));
+}
+
+TEST(AddedTokens, AreFoundInTheNormalizedText) {
+  Json json = with_added(added(9, "AB", {{"normalized", true}}));
+  json["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_THAT(tokens_of(*make(json), "xAbab"), ElementsAre("x", "AB", "AB"));
+  json["added_tokens"][0]["normalized"] = false;
+  EXPECT_THAT(tokens_of(*make(json), "abAB"), ElementsAre("a", "b", "AB"));
+}
+
+TEST(AddedTokens, SpecialOnesAreControl) {
+  const auto tokenizer = make(with_added(added(9, "<m>", {{"special", true}})));
+  EXPECT_TRUE(tokenizer->is_control(9));
+  EXPECT_EQ(tokenizer->encode("<m>"), std::vector<int32_t>{9});
+  EXPECT_THAT(tokenizer->encode("<m>", {.parse_special = false}), ::testing::Each(0));
+}
+
+TEST(PostProcessors, TemplatesPutIdsAroundTheText) {
+  const Json step = {{"type", "TemplateProcessing"},
+                     {"single",
+                      {{{"SpecialToken", {{"id", "<m>"}, {"type_id", 0}}}},
+                       {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                       {{"SpecialToken", {{"id", "x"}, {"type_id", 0}}}}}},
+                     {"special_tokens", {{"<m>", {{"ids", {9}}}}, {"x", {{"ids", {4, 1}}}}}}};
+  Json json = with_added(added(9, "<m>", {{"special", true}}));
+  json["post_processor"] = step;
+  const auto tokenizer = make(json);
+  EXPECT_EQ(tokenizer->encode("a"), (std::vector<int32_t>{9, 1, 4, 1}));
+  EXPECT_EQ(tokenizer->encode("a", {.add_special = false}), std::vector<int32_t>{1});
+  EXPECT_THAT(tokenizer->prefix(), ElementsAre(9));
+  json["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"<m>", 9}}, {"sep", {"x", 4}}};
+  EXPECT_EQ(make(json)->encode("a"), (std::vector<int32_t>{9, 1, 4}));
+}
+
+Json small() {
+  Json json = {{"model", bpe({"a", "b"}, {})}, {"added_tokens", Json::array()}};
+  for (const char* text : {"<s>", "</s>", "<end>", "<pad>"}) {
+    json["added_tokens"].push_back(
+        added(3 + static_cast<int>(json["added_tokens"].size()), text, {{"special", true}}));
+  }
+  return json;
+}
+
+TEST(Folders, SpecialTokensComeFromTheFilesBeside) {
+  const Json config = {{"bos_token", "<s>"},
+                       {"eos_token", {{"content", "</s>"}}},
+                       {"chat_template", "{{ messages }}"}};
+  const auto v = FolderMetadata()
+                     .set("tokenizer.huggingface.json", small().dump())
+                     .set("tokenizer.huggingface.config", config.dump())
+                     .set("tokenizer.huggingface.special_tokens_map", R"({"pad_token": "<pad>"})")
+                     .set_ids("config.eos_token_id", {4})
+                     .set_ids("generation_config.eos_token_id", {4, 5, 4000})
+                     .read();
+  ASSERT_TRUE(v.ok()) << v.status().message();
+  EXPECT_EQ(v->bos, 3);
+  EXPECT_EQ(v->eos, 4);
+  EXPECT_EQ(v->pad, 6);
+  EXPECT_EQ(v->unk, 0);
+  EXPECT_THAT(v->end_of_generation, ElementsAre(4, 5));
+  EXPECT_EQ(v->chat_template, "{{ messages }}");
+  EXPECT_FALSE(v->add_bos);
+}
+
+TEST(Folders, TheConfigDecidesForClassesThatAskIt) {
+  const auto prefix_of = [](const Json& config) {
+    auto v = FolderMetadata()
+                 .set("tokenizer.huggingface.json", small().dump())
+                 .set("tokenizer.huggingface.config", config.dump())
+                 .read();
+    EXPECT_TRUE(v.ok()) << v.status().message();
+    auto tokenizer = Tokenizer::create(*std::move(v));
+    return (*tokenizer)->encode("");
+  };
+  Json config = {{"bos_token", "<s>"}, {"add_bos_token", true}};
+  EXPECT_THAT(prefix_of(config), IsEmpty());
+  config["tokenizer_class"] = "LlamaTokenizer";
+  EXPECT_THAT(prefix_of(config), ElementsAre(3));
+}
+
+TEST(Folders, TheTemplateFileComesFirst) {
+  const Json config = {
+      {"chat_template",
+       {{{"name", "tool_use"}, {"template", "T"}}, {{"name", "default"}, {"template", "D"}}}}};
+  FolderMetadata metadata;
+  metadata.set("tokenizer.huggingface.json", small().dump())
+      .set("tokenizer.huggingface.config", config.dump());
+  EXPECT_EQ(metadata.read()->chat_template, "D");
+  EXPECT_EQ(metadata.set("tokenizer.chat_template", "F").read()->chat_template, "F");
+}
+
+TEST(BrokenFiles, AreRefusedInASentence) {
+  expect_refused(Json::array(), "no JSON object");
+  expect_refused({{"a", 1}}, "has no model");
+  expect_refused({{"model", {{"type", "BPE"}}}}, "lacks a vocab");
+  expect_refused({{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}}}}}}, "lacks merges");
+  expect_refused({{"model", {{"type", "BPE"}, {"vocab", {{"a", "x"}}}, {"merges", Json::array()}}}},
+                 "has no id");
+  for (const int64_t id : {int64_t{-1}, int64_t{1} << 24, int64_t{1} << 40}) {
+    expect_refused(
+        {{"model", {{"type", "BPE"}, {"vocab", {{"a", id}}}, {"merges", Json::array()}}}},
+        "has the id");
+  }
+  expect_refused(
+      {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 0}}}, {"merges", Json::array()}}}},
+      "id 0 is of");
+  for (const Json& merge : {Json("ab"), Json(" a"), Json(1), Json({"a"})}) {
+    expect_refused({{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}}}, {"merges", {merge}}}}},
+                   "merge 0: is not two texts");
+  }
+  expect_refused({{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}}}, {"merges", {"a b"}}}}},
+                 "are no tokens");
+  expect_refused({{"model", {{"type", "Unigram"}, {"vocab", {{"a", 0}}}}}}, "wrong type");
+  const Json pair = Json::array({Json::array({"a", "b"})});
+  expect_refused({{"model", {{"type", "Unigram"}, {"vocab", pair}}}}, "entry 0 of vocab");
+  expect_refused({{"model", {{"type", "Sorcery"}, {"vocab", {{"a", 0}}}}}}, "\"Sorcery\"");
+}
+
+TEST(BrokenFiles, StepsThatAreUnknownAreNamed) {
+  for (const char* part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+    Json json = small();
+    json[part] = {{"type", "Sorcery"}};
+    expect_refused(json, "\"Sorcery\" is not supported");
+    json[part] = {{"type", "Sequence"}};
+    expect_refused(json, "a Sequence without a list");
+  }
+  Json json = small();
+  json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}};
+  expect_refused(json, "regular expression '(a'");
+  json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Odd"}};
+  expect_refused(json, "\"Odd\"");
+  json = small();
+  json["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "//////8="}};
+  expect_refused(json, "charsmap");
+}
+
+// Time stays linear where regular expressions backtrack.
+TEST(HostileText, IsEncodedInTime) {
+  Json json = {{"model", bpe({"a", "\u0120"}, {"a a", "aa aa", "\u0120 \u0120"})},
+               {"pre_tokenizer",
+                {{"type", "Sequence"},
+                 {"pretokenizers",
+                  {{{"type", "Split"},
+                    {"pattern", {{"Regex", R"((?:\s*[\r\n]+|\s+(?!\S)|\s+|\p{L}+))"}}},
+                    {"behavior", "Isolated"}},
+                   {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}}}};
+  json["model"]["unk_token"] = nullptr;
+  const auto tokenizer = make(json);
+  EXPECT_EQ(tokenizer->encode(std::string(1'000'000, 'a')).size(), 250'000u);
+  EXPECT_EQ(tokenizer->encode(std::string(1'000'000, ' ')).size(), 500'000u);
+}
+
+}  // namespace
+}  // namespace bp::text

@@ -1,0 +1,119 @@
+"""Hugging Face folders: every command gives what it gives for the same model as GGUF."""
+
+import json
+import os
+
+from huggingface_folder import write_folder
+from support import TINY, CommandTest, backplane, data, logits, main, needs_data, tiny_expected
+
+TEXTS = [b"Hello there, how are you?", b"  12345 \n\n don't", "naïve \u00e9\u4e2d".encode(), b""]
+
+
+class Folder(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.model = os.path.join(self.folder, "tiny")
+        os.mkdir(self.model)
+
+    def assert_same(self, *command, stdin=b""):
+        answers = [
+            self.assert_done(backplane(command[0], model, *command[1:], stdin=stdin))
+            for model in (self.model, TINY)
+        ]
+        self.assertEqual(*answers)
+
+    def test_text_is_that_of_the_gguf_file(self):
+        write_folder(self.model, shards=3)
+        for text in TEXTS:
+            self.assert_same("tokenize", stdin=text)
+        chat = tiny_expected()["chats"][0]
+        request = {"messages": chat["messages"], "add_generation_prompt": True}
+        self.assert_same("render", stdin=json.dumps(request).encode())
+        self.assert_same("run", "--prompt", "What is the capital of Italy?", "--temperature", "0")
+
+    def test_logits_are_those_of_the_gguf_file(self):
+        write_folder(self.model, shards=3)
+        tokens = tiny_expected()["tokenize"][0]["ids"][:20]
+        for backend in ["reference", "cpu"]:
+            ours, theirs = (
+                logits(model, tokens, "--backend", backend) for model in (self.model, TINY)
+            )
+            # The reference computes the same numbers; the cpu rounds activations for Q8_0 alone.
+            bound = 1e-4 if backend == "reference" else 0.2
+            self.assertLess(max(abs(a - b) for a, b in zip(ours, theirs)), bound)
+
+    def test_gptq_is_the_weights_it_stands_for(self):
+        write_folder(self.model, quantise="gptq")
+        exact = os.path.join(self.folder, "exact")
+        os.mkdir(exact)
+        write_folder(exact, quantise="exact")
+        tokens = [1, 50, 99, 200]
+        packed, floats = (
+            logits(model, tokens, "--backend", "reference") for model in (self.model, exact)
+        )
+        self.assertLess(max(abs(a - b) for a, b in zip(packed, floats)), 1e-4)
+        found = json.loads(self.assert_done(backplane("inspect", self.model, "--json")))
+        types = {t["dtype"] for t in found["tensors"] if t["name"].endswith("_proj.weight")}
+        self.assertEqual(types, {"q4_0"})
+
+    def test_one_file_brings_the_files_beside_it(self):
+        write_folder(self.model)
+        found = json.loads(
+            self.assert_done(
+                backplane("inspect", os.path.join(self.model, "model.safetensors"), "--json")
+            )
+        )
+        self.assertEqual(found["format"], "safetensors")
+        self.assertEqual(found["architecture"], "LlamaForCausalLM")
+        self.assertEqual(found["tokenizer"]["n_vocab"], 512)
+        self.assertIs(found["tokenizer"]["chat_template"], True)
+
+    def test_a_folder_with_only_a_vocabulary_tokenizes(self):
+        write_folder(self.model)
+        os.remove(os.path.join(self.model, "model.safetensors"))
+        self.assert_same("tokenize", stdin=TEXTS[0])
+
+    def test_a_damaged_folder_is_one_clear_line(self):
+        write_folder(self.model, shards=2)
+        shard = os.path.join(self.model, "model-00002-of-00002.safetensors")
+        with open(shard, "r+b") as file:
+            file.truncate(os.path.getsize(shard) - 1)
+        self.assert_one_clear_line(
+            backplane("inspect", self.model), "model-00002-of-00002.safetensors"
+        )
+        os.remove(shard)
+        self.assert_one_clear_line(
+            backplane("run", self.model, "--prompt", "x"), "model-00002-of-00002.safetensors"
+        )
+        os.remove(os.path.join(self.model, "config.json"))
+        self.assert_one_clear_line(backplane("inspect", self.model), self.model)
+
+
+@needs_data
+class Stories(CommandTest):
+    def test_greedy_text(self):
+        with open(data("stories260k", "greedy-f32.txt"), "rb") as file:
+            text = file.read()
+        prompt = b"Once upon a time"
+        done = backplane(
+            "run",
+            data("stories260k", "stories260k-hf"),
+            *("--prompt", prompt.decode(), "--max-tokens", "200", "--temperature", "0"),
+        )
+        self.assertEqual(prompt + self.assert_done(done), text)
+
+    def test_text_there_and_back(self):
+        for text in [b"Hello there", b"  two  spaces\n", "\u00e9\u4e2d".encode()]:
+            ids = [
+                self.assert_done(backplane("tokenize", data("stories260k", model), stdin=text))
+                for model in ("stories260k-hf", "stories260k-f32.gguf")
+            ]
+            self.assertEqual(*ids)
+            decoded = backplane(
+                "tokenize", data("stories260k", "stories260k-hf"), "--decode", stdin=ids[0]
+            )
+            self.assertEqual(self.assert_done(decoded), b"<s>" + text)
+
+
+if __name__ == "__main__":
+    main()
