@@ -69,6 +69,15 @@ class Unpacker {
     }
   }
 
+  // After the last block: asks for part i of n of the strip that follows.
+  void prefetch_next(uint32_t i, uint32_t n, uint32_t n_columns) const {
+    const uint32_t n_bytes = n_columns / kPanelColumns / W::kBlocks * W::kRecordBytes;
+    const uint32_t end = (i + 1) * n_bytes / n;
+    for (uint32_t byte = i * n_bytes / n; byte < end; byte += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(record_) + byte, _MM_HINT_T1);
+    }
+  }
+
  private:
   const uint8_t* record_;
   uint32_t block_ = 0;
@@ -204,7 +213,8 @@ void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
 }
 
-// The first panel unpacks the strip on its way.
+// The first panel unpacks the strip on its way; while the others compute, the next strip comes
+// near.
 template <class W>
 void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, size_t panel_words,
               uint32_t n_panels, float* y, size_t y_stride, uint8_t* scratch) {
@@ -215,6 +225,7 @@ void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, s
   for (uint32_t p = 0; p < n_panels; ++p) {
     const uint32_t n =
         list_products<W::kHalves>(scratch, n_blocks, panels + p * panel_words, products);
+    if (p > 0) unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
     dot_panel<W>(products, n, p == 0 ? &unpacker : nullptr, y + p * kTileRows * y_stride, y_stride);
   }
   _tile_release();
