@@ -64,6 +64,7 @@ void Step::fail_bad_tokens() {
 
 void Step::work(uint32_t index) {
   const Worker worker{index, executable_.scratch(index)};
+  const auto spin_for = executable_.team_->has_core_each() ? kSpinInStep : kSpinInStep.zero();
   uint32_t phase = phase_.load(std::memory_order_acquire);
   while (phase != kEnd) {
     const Stage& stage = *executable_.plan_.stages[phase / Stage::kPhases];
@@ -72,7 +73,7 @@ void Step::work(uint32_t index) {
     if (items.n_taken() > 0 && executable_.shares_.complete(items.n_taken())) {
       open_from(phase + 1);
     }
-    phase = wait_for_change(phase_, phase, executable_.team_->has_core_each());
+    phase = wait_for_change(phase_, phase, spin_for);
   }
 }
 

@@ -4,47 +4,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
+
+#include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/threads/wait.hpp"
 
 namespace bp::cpu {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Spinning is for waits of a barrier's length; a worker without a job is off its core within 50 us.
-constexpr int kSpins = 2000;
-constexpr auto kYieldFor = std::chrono::microseconds(40);
-constexpr auto kNap = std::chrono::microseconds(50);
-constexpr auto kYieldInBarrier = std::chrono::milliseconds(2);
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Spins, then yields for `yield_for`; false when `done` is still false after that.
-template <class Done>
-bool wait_awake(Clock::duration yield_for, Done&& done) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (done()) return true;
-    pause();
-  }
-  const auto until = Clock::now() + yield_for;
-  do {
-    if (done()) return true;
-    std::this_thread::yield();
-  } while (Clock::now() < until);
-  return done();
-}
-
-template <class Done>
-void wait_until(Done&& done) {
-  while (!wait_awake(kYieldInBarrier, done)) std::this_thread::sleep_for(kNap);
-}
 
 // Signals are the host's: its threads inherit its mask, ours block everything but their own faults.
 class SignalsBlocked {
@@ -74,7 +40,8 @@ OwnTeam* team_of(void* user) {
 
 }  // namespace
 
-OwnTeam::OwnTeam(uint32_t n_threads) : size_(std::max(1u, n_threads)) {
+OwnTeam::OwnTeam(uint32_t n_threads)
+    : size_(std::max(1u, n_threads)), has_core_each_(size_ <= usable_processors()) {
   const SignalsBlocked blocked;
   try {
     for (uint32_t i = 1; i < size_; ++i) workers_.emplace_back([this, i] { work(i); });
@@ -89,12 +56,9 @@ OwnTeam::~OwnTeam() {
 }
 
 void OwnTeam::stop() {
-  {
-    const std::lock_guard lock(sleep_mutex_);
-    stopping_ = true;
-    epoch_.fetch_add(1, std::memory_order_release);
-  }
-  wake_.notify_all();
+  stopping_ = true;
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -122,24 +86,24 @@ bp_threads OwnTeam::threads() {
 
 void OwnTeam::run(uint32_t n, Function f, void* argument) {
   const std::lock_guard one_run(running_);
-  const uint32_t n_workers = n == 0 ? size_ : std::min(n, size_);
-  if (n_workers > 1) {
-    {
-      const std::lock_guard lock(sleep_mutex_);
-      function_ = f;
-      argument_ = argument;
-      n_workers_ = n_workers;
-      n_running_.store(size_ - 1, std::memory_order_relaxed);
-      epoch_.fetch_add(1, std::memory_order_release);
-    }
-    wake_.notify_all();
-  } else {
-    n_workers_ = 1;
+  n_workers_ = n == 0 ? size_ : std::min(n, size_);
+  const bool shared = n_workers_ > 1;
+  if (shared) {
+    function_ = f;
+    argument_ = argument;
+    n_running_.store(size_ - 1, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_release);
+    epoch_.notify_all();
   }
-  f(argument, 0, n_workers, reinterpret_cast<bp_team*>(this));
-  if (n_workers > 1) {
-    wait_until([this] { return n_running_.load(std::memory_order_acquire) == 0; });
-  }
+  f(argument, 0, n_workers_, reinterpret_cast<bp_team*>(this));
+  if (!shared) return;
+  uint32_t left = n_running_.load(std::memory_order_acquire);
+  while (left != 0) left = wait(n_running_, left, kSpinInStep);
+}
+
+uint32_t OwnTeam::wait(const std::atomic<uint32_t>& word, uint32_t old,
+                       std::chrono::microseconds spin_for) const {
+  return wait_for_change(word, old, has_core_each_ ? spin_for : spin_for.zero());
 }
 
 void OwnTeam::barrier() {
@@ -148,27 +112,21 @@ void OwnTeam::barrier() {
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_workers_) {
     arrived_.store(0, std::memory_order_relaxed);
     phase_.store(phase + 1, std::memory_order_release);
+    phase_.notify_all();
     return;
   }
-  wait_until([&] { return phase_.load(std::memory_order_acquire) != phase; });
-}
-
-void OwnTeam::wait_for_job(uint64_t seen) {
-  const auto has_job = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
-  if (wait_awake(kYieldFor, has_job)) return;
-  std::unique_lock lock(sleep_mutex_);
-  wake_.wait(lock, has_job);
+  wait(phase_, phase, kSpinInStep);
 }
 
 void OwnTeam::work(uint32_t worker) {
-  for (uint64_t seen = 0;;) {
-    wait_for_job(seen);
-    ++seen;
+  uint32_t epoch = 0;
+  while (true) {
+    epoch = wait(epoch_, epoch, kSpinForWork);
     if (stopping_) return;
     if (worker < n_workers_) {
       function_(argument_, worker, n_workers_, reinterpret_cast<bp_team*>(this));
     }
-    n_running_.fetch_sub(1, std::memory_order_release);
+    if (n_running_.fetch_sub(1, std::memory_order_acq_rel) == 1) n_running_.notify_one();
   }
 }
 

@@ -2,7 +2,7 @@
 // A team of workers for hosts that offer none: "bp.threads/1" over threads of our own.
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -30,9 +30,11 @@ class OwnTeam {
   void barrier();
   void stop();  // wakes and joins the workers
   void work(uint32_t worker);
-  void wait_for_job(uint64_t seen);
+  uint32_t wait(const std::atomic<uint32_t>& word, uint32_t old,
+                std::chrono::microseconds spin_for) const;
 
   const uint32_t size_;
+  const bool has_core_each_;
   std::mutex running_;  // one run at a time
 
   // The job, published by the release of epoch_.
@@ -40,11 +42,8 @@ class OwnTeam {
   void* argument_ = nullptr;
   uint32_t n_workers_ = 0;
   bool stopping_ = false;
-  std::atomic<uint64_t> epoch_{0};
+  std::atomic<uint32_t> epoch_{0};  // counts jobs
   std::atomic<uint32_t> n_running_{0};
-
-  std::mutex sleep_mutex_;
-  std::condition_variable wake_;
 
   alignas(64) std::atomic<uint32_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> phase_{0};

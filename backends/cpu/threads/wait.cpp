@@ -1,18 +1,12 @@
 #include "backends/cpu/threads/wait.hpp"
 
-#include <chrono>
-
 namespace bp::cpu {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer than most items take; waking a sleeping core costs as much.
-constexpr auto kSpinFor = std::chrono::microseconds(100);
 constexpr int kPollsPerLook = 32;  // at the clock
-
-}  // namespace
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -22,15 +16,21 @@ void pause_core() {
 #endif
 }
 
-uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, bool may_spin) {
+}  // namespace
+
+uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old,
+                         std::chrono::microseconds spin_for) {
   uint32_t now = word.load(std::memory_order_acquire);
   if (now != old) return now;
-  for (const auto until = Clock::now() + kSpinFor; may_spin && Clock::now() < until;) {
-    for (int i = 0; i < kPollsPerLook; ++i) {
-      now = word.load(std::memory_order_acquire);
-      if (now != old) return now;
-      pause_core();
-    }
+  if (spin_for.count() > 0) {
+    const auto until = Clock::now() + spin_for;
+    do {
+      for (int i = 0; i < kPollsPerLook; ++i) {
+        now = word.load(std::memory_order_acquire);
+        if (now != old) return now;
+        pause_core();
+      }
+    } while (Clock::now() < until);
   }
   while ((now = word.load(std::memory_order_acquire)) == old) {
     word.wait(old, std::memory_order_acquire);

@@ -1,16 +1,21 @@
 #pragma once
-// Waiting within a step.
+// How workers wait.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace bp::cpu {
 
-// Waits until `word` differs from `old`, and returns what it is then: polls for a while where
-// may_spin, then sleeps until notified. It never yields: a scheduler takes a yield for the end of
-// the thread's time slice, and gives the core away for milliseconds where others want it.
-uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, bool may_spin);
+// Within a step: longer than most items take; waking a sleeping core costs as much.
+inline constexpr std::chrono::microseconds kSpinInStep{100};
+// Between steps, when the core is wanted for other things.
+inline constexpr std::chrono::microseconds kSpinForWork{30};
 
-void pause_core();
+// Waits until `word` differs from `old`, and returns what it is then: polls for a while, then
+// sleeps until notified. It never yields: a scheduler takes a yield for the end of the thread's
+// time slice, and gives the core away for milliseconds where others want it.
+uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old,
+                         std::chrono::microseconds spin_for);
 
 }  // namespace bp::cpu
