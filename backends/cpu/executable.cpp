@@ -49,7 +49,11 @@ Status CpuExecutable::memory(bp_memory_info& out) {
   out.weights_bytes = plan_.weights_bytes();
   out.workspace_bytes = workspace_.size();
   const uint64_t available = available_memory_bytes();
-  out.available_bytes = available - std::min(available, stream_.resident_bytes());
+  // The part of mapped weights that stays was chosen to leave room for the cache of one sequence of
+  // full length; hosts take half of what is available.
+  const uint64_t beside_weights = available - std::min(available, stream_.resident_bytes());
+  const uint64_t for_kv = std::min(2 * kv_.bytes_of(options_.max_context), available / 2);
+  out.available_bytes = std::max(beside_weights, for_kv);
   out.n_groups = program_->header().n_kv_groups;
   out.max_in_flight = 1;
   for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);

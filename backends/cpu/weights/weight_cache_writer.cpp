@@ -89,6 +89,7 @@ Status WeightCacheWriter::write(std::span<const std::shared_ptr<PreparedWeight>>
     mappings.release(sources[i]->rows().data, sources[i]->rows().source_bytes());
   }
   BP_TRY(flush(staged_, team));
+  if (progress.report(sources.size(), sources.size())) return cancelled("packing was stopped");
   std::memcpy(header.magic, kCacheMagic, sizeof kCacheMagic);
   header.version = kCacheVersion;
   header.byte_order = kCacheByteOrder;

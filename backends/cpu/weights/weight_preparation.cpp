@@ -86,7 +86,9 @@ Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, con
   }
   if (cache_ == nullptr) BP_TRY(check_memory(weights));
   report();
-  return store.place(weights, cache_.get(), team, Progress(options_.progress));
+  // What is mapped takes no time worth reporting.
+  const Progress progress(cache_ == nullptr ? options_.progress : nullptr);
+  return store.place(weights, cache_.get(), team, progress);
 }
 
 // Memory of our own that is not there would end the process instead of the call.
