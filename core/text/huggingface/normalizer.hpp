@@ -18,12 +18,14 @@ class Normalizer {
   // The charsmap of a SentencePiece model, applied as its library does.
   static Result<Normalizer> of_charsmap(std::string charsmap);
 
+  // Appends a step that is no Sequence.
+  Status add(const nlohmann::json& step);
+
   [[nodiscard]] bool is_identity() const { return steps_.empty(); }
   [[nodiscard]] std::string apply(std::string_view text) const;
 
  private:
   using Step = std::function<std::string(std::string_view)>;
-  Status add(const nlohmann::json& step);
 
   std::vector<Step> steps_;
 };

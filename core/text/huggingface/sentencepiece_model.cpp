@@ -148,9 +148,14 @@ Status make_pipeline(const ModelSpec& spec, Vocabulary& v) {
   if (!spec.charsmap.empty()) {
     BP_ASSIGN(pipeline->normalizer, Normalizer::of_charsmap(spec.charsmap));
   }
+  if (spec.remove_extra_whitespaces) {
+    BP_TRY(pipeline->normalizer.add({{"type", "Strip"}}));
+    BP_TRY(pipeline->normalizer.add(
+        {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}));
+  }
   const Json metaspace = {{"type", "Metaspace"},
                           {"replacement", "\xE2\x96\x81"},
-                          {"split", !spec.remove_extra_whitespaces ? false : true},
+                          {"split", true},
                           {"prepend_scheme", spec.add_dummy_prefix ? "always" : "never"}};
   BP_ASSIGN(pipeline->splitter, Splitter::parse(&metaspace));
   BP_ASSIGN(pipeline->decoder, Decoder::parse(&metaspace));

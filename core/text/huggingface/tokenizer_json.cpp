@@ -14,20 +14,8 @@ Status read_added_tokens(const Json* tokens, Vocabulary& v) {
   if (tokens == nullptr) return {};
   if (!tokens->is_array()) return invalid_argument("tokenizer.json: added_tokens is no array");
   for (const Json& token : *tokens) {
-    const std::string text = text_of(token, "content");
-    const int64_t id = number_of(token, "id", -1);
-    const bool special = flag_of(token, "special");
-    BP_TRY(set_token(v, id, text, special ? TokenType::kControl : TokenType::kUserDefined));
-    AddedToken added{};
-    added.id = static_cast<int32_t>(id);
-    added.takes_space_before = flag_of(token, "lstrip");
-    added.takes_space_behind = flag_of(token, "rstrip");
-    added.is_word = flag_of(token, "single_word");
-    // Control tokens are found in the text itself, where one knows whose words it is.
-    added.matches_normalized = !special && flag_of(token, "normalized", true);
-    v.added.push_back(added);
+    BP_TRY(add_token(token, number_of(token, "id", -1), v));
   }
-  std::ranges::sort(v.added, {}, &AddedToken::id);
   return {};
 }
 
@@ -91,6 +79,26 @@ class PostProcessor {
 };
 
 }  // namespace
+
+Status add_token(const Json& token, int64_t id, Vocabulary& v) {
+  const bool special = flag_of(token, "special");
+  BP_TRY(set_token(v, id, text_of(token, "content"),
+                   special ? TokenType::kControl : TokenType::kUserDefined));
+  AddedToken added;
+  added.id = static_cast<int32_t>(id);
+  added.takes_space_before = flag_of(token, "lstrip");
+  added.takes_space_behind = flag_of(token, "rstrip");
+  added.is_word = flag_of(token, "single_word");
+  // Control tokens are found in the text itself, where one knows whose words it is.
+  added.matches_normalized = !special && flag_of(token, "normalized", true);
+  const auto at = std::ranges::lower_bound(v.added, added.id, {}, &AddedToken::id);
+  if (at != v.added.end() && at->id == added.id) {
+    *at = added;
+  } else {
+    v.added.insert(at, added);
+  }
+  return {};
+}
 
 Status read_tokenizer_json(std::string_view text, Vocabulary& v) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -1,6 +1,8 @@
 #pragma once
 // tokenizer.json as data.
 
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 #include "core/text/vocabulary.hpp"
@@ -9,5 +11,8 @@ namespace bp::text::huggingface {
 
 // Fills tokens, types, added tokens, unk, prefix, suffix and the pipeline.
 Status read_tokenizer_json(std::string_view text, Vocabulary& vocabulary);
+
+// One of added_tokens: its text, and how it is found.
+Status add_token(const nlohmann::json& token, int64_t id, Vocabulary& vocabulary);
 
 }  // namespace bp::text::huggingface

@@ -1,6 +1,8 @@
 #include "core/text/huggingface/vocabulary.hpp"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "core/text/huggingface/json_fields.hpp"
 #include "core/text/huggingface/sentencepiece_model.hpp"
@@ -109,6 +111,25 @@ std::string template_of(const Json& config) {
   return {};
 }
 
+// The added tokens of a folder without tokenizer.json: by id as text.
+Status read_added_tokens(const Json& config, Vocabulary& v) {
+  const Json* tokens = member(config, "added_tokens_decoder");
+  if (tokens == nullptr || !tokens->is_object()) return {};
+  for (const auto& [name, token] : tokens->items()) {
+    int64_t id = -1;
+    const char* const end = name.data() + name.size();
+    const auto result = std::from_chars(name.data(), end, id);
+    // They keep the texts of the model's own pieces.
+    const bool is_id = result.ec == std::errc() && result.ptr == end;
+    if (!is_id || id < v.n_tokens() || !token.is_object()) continue;
+    Json found = token;
+    found["normalized"] = false;
+    BP_TRY(add_token(found, id, v));
+  }
+  if (!v.scores.empty()) v.scores.resize(v.tokens.size());
+  return {};
+}
+
 }  // namespace
 
 bool has_vocabulary(MetadataView metadata) {
@@ -125,6 +146,7 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   } else {
     BP_ASSIGN(const std::string_view bytes, metadata.get<std::string_view>(kModelKey));
     BP_TRY(read_sentencepiece_model(bytes, v));
+    BP_TRY(read_added_tokens(config, v));
   }
   TextIndex ids(v.tokens.size());
   for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(v.tokens[static_cast<size_t>(id)], id);
