@@ -114,8 +114,8 @@ using TileDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t
 
 // Of 32 columns of a strip, unpacked: i8 q[8][16][4], f32 scale[2][16], f32 minimum[2][16].
 inline constexpr uint32_t kTileBlockBytes = 768;
-// With the list of its products: a first and a second record, two halves each, 24 bytes.
-inline constexpr uint32_t kTileScratchBytes = kTileBlockBytes + 4 * 24;
+// With the list of its products: a first and a second record, 24 bytes each.
+inline constexpr uint32_t kTileScratchBytes = kTileBlockBytes + 2 * 24;
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows and n_x_rows. Each dot product sums 16 lanes
 // in ascending order of columns and then the lanes in a fixed tree.

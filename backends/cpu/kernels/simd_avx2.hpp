@@ -177,16 +177,27 @@ inline F32x16 load_i8(const uint8_t* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 
-// The lower or upper halves of 16 bytes.
-inline F32x16 load_low_nibbles(const uint8_t* p) {
-  const __m128i x = _mm_and_si128(load_128(p), _mm_set1_epi8(15));
-  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),
-          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
-}
+// The upper halves of 16 bytes.
 inline F32x16 load_high_nibbles(const uint8_t* p) {
   const __m128i x = _mm_and_si128(_mm_srli_epi16(load_128(p), 4), _mm_set1_epi8(15));
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),
           _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
+}
+
+// Signed 16-bit numbers below zeros, as add_multiple takes them.
+struct Factors {
+  __m256i a, b;
+};
+inline Factors load_i8_factors(const uint8_t* p) {
+  const __m128i x = load_128(p);
+  const __m256i mask = _mm256_set1_epi32(0xffff);
+  return {_mm256_and_si256(_mm256_cvtepi8_epi32(x), mask),
+          _mm256_and_si256(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)), mask)};
+}
+// Of the lower halves of 16 bytes.
+inline Factors load_low_nibble_factors(const uint8_t* p) {
+  const __m128i x = _mm_and_si128(load_128(p), _mm_set1_epi8(15));
+  return {_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))};
 }
 
 inline I32x16 broadcast_int(int32_t x) {
@@ -202,6 +213,16 @@ inline I32x16 shift_left(I32x16 x) {
 template <int Bits>
 inline I32x16 shift_right(I32x16 x) {
   return {_mm256_srai_epi32(x.a, Bits), _mm256_srai_epi32(x.b, Bits)};
+}
+// sum + x * factors, |x| below 2^15.
+inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
+#ifdef __AVXVNNI__
+  return {_mm256_dpwssd_avx_epi32(sum.a, x.a, factors.a),
+          _mm256_dpwssd_avx_epi32(sum.b, x.b, factors.b)};
+#else
+  return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, factors.a)),
+          _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, factors.b))};
+#endif
 }
 inline F32x16 to_float(I32x16 x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};

@@ -136,14 +136,24 @@ inline F32x16 load_i8(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 
-// The lower or upper halves of 16 bytes.
-inline F32x16 load_low_nibbles(const uint8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return {_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_cvtepu8_epi32(bytes), _mm512_set1_epi32(15)))};
-}
+// The upper halves of 16 bytes.
 inline F32x16 load_high_nibbles(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(bytes), 4))};
+}
+
+// Signed 16-bit numbers below zeros, as add_multiple takes them.
+struct Factors {
+  __m512i v;
+};
+inline Factors load_i8_factors(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_and_si512(_mm512_cvtepi8_epi32(bytes), _mm512_set1_epi32(0xffff))};
+}
+// Of the lower halves of 16 bytes.
+inline Factors load_low_nibble_factors(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_and_si512(_mm512_cvtepu8_epi32(bytes), _mm512_set1_epi32(15))};
 }
 
 inline I32x16 load_ints(const int32_t* p) {
@@ -162,6 +172,10 @@ inline I32x16 shift_left(I32x16 x) {
 template <int Bits>
 inline I32x16 shift_right(I32x16 x) {
   return {_mm512_srai_epi32(x.v, Bits)};
+}
+// sum + x * factors, |x| below 2^15.
+inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
+  return {_mm512_dpwssd_epi32(sum.v, x.v, factors.v)};
 }
 inline F32x16 to_float(I32x16 x) {
   return {_mm512_cvtepi32_ps(x.v)};
@@ -195,6 +209,13 @@ inline void store_bytes(uint8_t* p, U8x64 x) {
 }
 inline U8x64 sub_bytes(U8x64 x, int offset) {
   return {_mm512_sub_epi8(x.v, _mm512_set1_epi8(static_cast<char>(offset)))};
+}
+// The bytes of each lane times its factor; of products the lower 8 bits.
+inline U8x64 mul_bytes(U8x64 x, Factors factors) {
+  const __m512i both = _mm512_or_si512(factors.v, _mm512_slli_epi32(factors.v, 16));
+  const __m512i upper = _mm512_set1_epi16(static_cast<short>(0xff00));
+  const __m512i odd = _mm512_mullo_epi16(_mm512_and_si512(x.v, upper), both);
+  return {_mm512_or_si512(odd, _mm512_andnot_si512(upper, _mm512_mullo_epi16(x.v, both)))};
 }
 inline U8x64 low_nibbles(U8x64 x) {
   return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))};

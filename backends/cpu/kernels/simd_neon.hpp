@@ -169,10 +169,7 @@ inline F32x16 widen(uint8x16_t bytes) {
 inline F32x16 load_u8(const uint8_t* p) {
   return widen(vld1q_u8(p));
 }
-// The lower or upper halves of 16 bytes.
-inline F32x16 load_low_nibbles(const uint8_t* p) {
-  return widen(vandq_u8(vld1q_u8(p), vdupq_n_u8(15)));
-}
+// The upper halves of 16 bytes.
 inline F32x16 load_high_nibbles(const uint8_t* p) {
   return widen(vshrq_n_u8(vld1q_u8(p), 4));
 }
@@ -188,6 +185,24 @@ inline F32x16 load_i8(const uint8_t* p) {
 
 inline I32x16 load_ints(const int32_t* p) {
   return quarters<I32x16>([&](int i) { return vld1q_s32(p + 4 * i); });
+}
+using Factors = I32x16;
+inline Factors widen_ints(int8x16_t bytes) {
+  const int16x8_t low = vmovl_s8(vget_low_s8(bytes));
+  const int16x8_t high = vmovl_s8(vget_high_s8(bytes));
+  return {{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)),
+           vmovl_s16(vget_low_s16(high)), vmovl_s16(vget_high_s16(high))}};
+}
+inline Factors load_i8_factors(const uint8_t* p) {
+  return widen_ints(vreinterpretq_s8_u8(vld1q_u8(p)));
+}
+// Of the lower halves of 16 bytes.
+inline Factors load_low_nibble_factors(const uint8_t* p) {
+  return widen_ints(vreinterpretq_s8_u8(vandq_u8(vld1q_u8(p), vdupq_n_u8(15))));
+}
+// sum + x * factors, |x| below 2^15.
+inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
+  return quarters<I32x16>([&](int i) { return vmlaq_s32(sum.v[i], x.v[i], factors.v[i]); });
 }
 inline I32x16 broadcast_int(int32_t x) {
   return quarters<I32x16>([&](int) { return vdupq_n_s32(x); });

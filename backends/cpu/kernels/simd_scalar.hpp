@@ -199,14 +199,19 @@ inline F32x16 load_i8(const uint8_t* p) {
       __builtin_convertvector(__builtin_convertvector(read<QuarterSignedBytes>(p), Ints), Floats)};
 }
 
-// The lower or upper halves of 16 bytes.
-inline F32x16 load_low_nibbles(const uint8_t* p) {
-  const Ints x = __builtin_convertvector(read<QuarterBytes>(p), Ints);
-  return {__builtin_convertvector(x & 15, Floats)};
-}
+// The upper halves of 16 bytes.
 inline F32x16 load_high_nibbles(const uint8_t* p) {
   const Ints x = __builtin_convertvector(read<QuarterBytes>(p), Ints);
   return {__builtin_convertvector(x >> 4, Floats)};
+}
+
+using Factors = I32x16;
+inline Factors load_i8_factors(const uint8_t* p) {
+  return {__builtin_convertvector(read<QuarterSignedBytes>(p), Ints)};
+}
+// Of the lower halves of 16 bytes.
+inline Factors load_low_nibble_factors(const uint8_t* p) {
+  return {__builtin_convertvector(read<QuarterBytes>(p), Ints) & 15};
 }
 
 inline I32x16 broadcast_int(int32_t x) {
@@ -222,6 +227,10 @@ inline I32x16 shift_left(I32x16 x) {
 template <int Bits>
 inline I32x16 shift_right(I32x16 x) {
   return {x.v >> Bits};
+}
+// sum + x * factors, |x| below 2^15.
+inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
+  return {sum.v + x.v * factors.v};
 }
 inline F32x16 to_float(I32x16 x) {
   return {__builtin_convertvector(x.v, Floats)};

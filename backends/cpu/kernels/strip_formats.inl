@@ -10,7 +10,10 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // A format is a form of scales and a form of quants. For block b of a record they give
-//   scale(record, b, half), and minimum where kHasMinimum: of 32 columns, or with kHalves of 16
+//   scale(record, b, half): of 32 columns, or with kHalves of 16
+//   factors(record, b, half) where kHalfFactors: integers that each 16 columns have on top of it,
+//     small enough for quants times factors to be bytes
+//   minimum(record, b, half) where kHasMinimum: of 32 columns, or with kHalfFactors of 16
 //   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
 //   kSigned in the form that dot_signed takes, and signed_quants as they are
 
@@ -21,6 +24,7 @@ struct Shape {
   static constexpr uint32_t kRecordBytes = kShape.header_bytes + kBlocks * kShape.body_bytes;
   static constexpr bool kHasMinimum = false;
   static constexpr bool kHalves = false;
+  static constexpr bool kHalfFactors = false;
   static const uint8_t* body(const uint8_t* record, uint32_t b) {
     return record + kShape.header_bytes + b * kShape.body_bytes;
   }
@@ -92,14 +96,23 @@ struct U8ScalesAndMinimums : Shape<Layout> {
   }
 };
 template <StripLayout Layout>
-struct U4HalfScalesAndMinimums : Shape<Layout> {
+struct I8HalfFactors : Shape<Layout> {
+  static constexpr bool kHalfFactors = true;
+  static F32x16 scale(const uint8_t* record, uint32_t, int) { return f32_at(record); }
+  static Factors factors(const uint8_t* record, uint32_t b, int half) {
+    return load_i8_factors(record + 64 + 16 * (2 * b + static_cast<uint32_t>(half)));
+  }
+};
+template <StripLayout Layout>
+struct U4HalfFactorsAndMinimums : Shape<Layout> {
   static constexpr bool kHasMinimum = true;
-  static constexpr bool kHalves = true;
+  static constexpr bool kHalfFactors = true;
+  static F32x16 scale(const uint8_t* record, uint32_t, int) { return f16_at(record); }
   static const uint8_t* both(const uint8_t* record, uint32_t b, int half) {
     return record + 64 + 16 * (2 * b + static_cast<uint32_t>(half));
   }
-  static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
-    return mul(f16_at(record), load_low_nibbles(both(record, b, half)));
+  static Factors factors(const uint8_t* record, uint32_t b, int half) {
+    return load_low_nibble_factors(both(record, b, half));
   }
   static F32x16 minimum(const uint8_t* record, uint32_t b, int half) {
     return mul(f16_at(record + 32), load_high_nibbles(both(record, b, half)));
@@ -225,8 +238,8 @@ struct Q4_1 : F16ScaleAndMinimum<StripLayout::kQ4_1>, Nibbles<0> {};
 struct Q5_0 : F16Scales<StripLayout::kQ5_0>, NibblesBits<16> {};
 struct Q5_1 : F16ScaleAndMinimum<StripLayout::kQ5_1>, NibblesBits<0> {};
 struct Q8_0 : F16Scales<StripLayout::kQ8_0>, WholeBytes {};
-struct Q2_K : U4HalfScalesAndMinimums<StripLayout::kQ2_K>, Pairs<0> {};
-struct Q3_K : I8HalfScales<StripLayout::kQ3_K>, PairsBits<4> {};
+struct Q2_K : U4HalfFactorsAndMinimums<StripLayout::kQ2_K>, Pairs<0> {};
+struct Q3_K : I8HalfFactors<StripLayout::kQ3_K>, PairsBits<4> {};
 struct Q4_K : U8ScalesAndMinimums<StripLayout::kQ4_K>, Nibbles<0> {};
 struct Q5_K : U8ScalesAndMinimums<StripLayout::kQ5_K>, NibblesBits<0> {};
 struct Q6_K : I8HalfScales<StripLayout::kQ6_K>, NibblesPairs<32> {};
@@ -243,7 +256,7 @@ struct Mxfp4 : Bf16Scales<StripLayout::kMxfp4>, NibbleCodes<kFp4StripValues> {};
 struct Nvfp4 : F16HalfScales<StripLayout::kNvfp4>, NibbleCodes<kFp4StripValues> {};
 struct Q2_0 : F16WideScales<StripLayout::kQ2_0>, Pairs<1> {};
 
-// A half's sum of activations from -8 times that of their quants.
+// A half's sum of activations, from -8 times that of their quants.
 inline F32x16 scaled_sum8(I32x16 sum8, F32x16 scale) {
   return mul(to_float(sum8), mul(scale, broadcast(-0.125f)));
 }

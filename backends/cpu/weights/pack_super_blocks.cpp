@@ -99,19 +99,20 @@ struct Q2_K : Source<BP_DTYPE_Q2_K, StripLayout::kQ2_K> {
 };
 
 struct Q3_K : Source<BP_DTYPE_Q3_K, StripLayout::kQ3_K> {
-  // 16 scales of 6 bits, 32 above their values, from 12 bytes.
+  // 16 scales of 6 bits, 32 above their values, from 12 bytes. With turned signs, here and of d,
+  // scales times quants (-4 to 3) are bytes: -32 * -4 would be none.
   static void set_scales(const uint8_t* packed, const Out& out) {
     const uint32_t high = word_at(packed, 2);
     for (uint32_t w = 0; w < 4; ++w) {
       const uint32_t low = word_at(packed, w % 2) >> (w / 2 * 4) & kWordNibbles;
       const uint32_t both = low | (high >> (2 * w) & kWordPairs) << 4;
       for (uint32_t i = 0; i < 4; ++i) {
-        out.scale(4 * w + i, static_cast<int>(both >> (8 * i) & 63) - 32);
+        out.scale(4 * w + i, 32 - static_cast<int>(both >> (8 * i) & 63));
       }
     }
   }
   static void pack(const uint8_t* block, uint32_t, const Out& out) {
-    out.scale_unit(f16_at(block + 108));
+    out.scale_unit(-f16_at(block + 108));
     set_scales(block + 96, out);
     split_bits(block, out);
     for (uint32_t half = 0; half < 2; ++half) {

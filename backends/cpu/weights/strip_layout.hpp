@@ -10,7 +10,7 @@
 //   q5_1     32       f16 d[16], f16 m[16]                                nibbles, bits
 //   q8_0     64       f16 d[2][16]                                        bytes
 //   q2_K     256      f16 d[16], f16 -dmin[16], u8 scales[16][16] (minimum above)   pairs
-//   q3_K     256      f32 d[16], i8 scale[16][16]                         pairs, bits
+//   q3_K     256      f32 -d[16], i8 -scale[16][16]                       pairs, bits
 //   q4_K     256      f16 d[16], f16 -dmin[16], u8 scale[8][16], u8 min[8][16]      nibbles
 //   q5_K     256      as q4_K                                             nibbles, bits
 //   q6_K     256      f32 d[16], i8 scale[16][16]                         nibbles, pairs

@@ -32,7 +32,7 @@ void configure_tiles(uint32_t n_w_rows, uint32_t n) {
     config.row_bytes[tile] = holds_weights ? 64 : static_cast<uint16_t>(4 * n);
     config.n_rows[tile] = holds_activations ? 16 : static_cast<uint8_t>(n_w_rows);
   }
-  _tile_loadconfig(&config);
+  load_config(config);
 }
 
 struct alignas(64) Sums {

@@ -30,13 +30,23 @@ struct Block {
 };
 
 template <class W, int K>
-inline void unpack_quants(const uint8_t* body, uint8_t* out) {
+inline U8x64 signed_quants(const uint8_t* body) {
   if constexpr (W::kSigned) {
-    store_bytes(out + 64 * K, W::template signed_quants<K>(body));
+    return W::template signed_quants<K>(body);
   } else if constexpr (W::kOffset == 0) {
-    store_bytes(out + 64 * K, W::template quants<K>(body));
+    return W::template quants<K>(body);
   } else {
-    store_bytes(out + 64 * K, sub_bytes(W::template quants<K>(body), W::kOffset));
+    return sub_bytes(W::template quants<K>(body), W::kOffset);
+  }
+}
+
+template <class W, int K>
+inline void unpack_quants(const uint8_t* record, uint32_t b, uint8_t* out) {
+  const U8x64 quants = signed_quants<W, K>(W::body(record, b));
+  if constexpr (W::kHalfFactors) {
+    store_bytes(out + 64 * K, mul_bytes(quants, W::factors(record, b, K / 4)));
+  } else {
+    store_bytes(out + 64 * K, quants);
   }
 }
 
@@ -47,20 +57,19 @@ class Unpacker {
   explicit Unpacker(const uint8_t* strip) : record_(strip) {}
 
   void next(uint8_t* out) {
-    const uint8_t* body = W::body(record_, block_);
-    unpack_quants<W, 0>(body, out);
-    unpack_quants<W, 1>(body, out);
-    unpack_quants<W, 2>(body, out);
-    unpack_quants<W, 3>(body, out);
-    unpack_quants<W, 4>(body, out);
-    unpack_quants<W, 5>(body, out);
-    unpack_quants<W, 6>(body, out);
-    unpack_quants<W, 7>(body, out);
+    unpack_quants<W, 0>(record_, block_, out);
+    unpack_quants<W, 1>(record_, block_, out);
+    unpack_quants<W, 2>(record_, block_, out);
+    unpack_quants<W, 3>(record_, block_, out);
+    unpack_quants<W, 4>(record_, block_, out);
+    unpack_quants<W, 5>(record_, block_, out);
+    unpack_quants<W, 6>(record_, block_, out);
+    unpack_quants<W, 7>(record_, block_, out);
     auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
     store(floats, W::scale(record_, block_, 0));
     if constexpr (W::kHalves) store(floats + 16, W::scale(record_, block_, 1));
     if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record_, block_, 0));
-    if constexpr (W::kHasMinimum && W::kHalves) {
+    if constexpr (W::kHasMinimum && W::kHalfFactors) {
       store(floats + 48, W::minimum(record_, block_, 1));
     }
     if (++block_ == W::kBlocks) {
@@ -91,33 +100,29 @@ void configure_tiles() {
     config.row_bytes[tile] = tile == 4 || tile == 5 ? kColumns : 64;
     config.n_rows[tile] = tile == 6 || tile == 7 ? kColumns / 4 : kTileRows;
   }
-  _tile_loadconfig(&config);
+  load_config(config);
 }
 
-// One tile product: columns of a block, or a half of them, times the rows of a record.
+// A block times the rows of a record: one tile product, or one for each half.
 struct Product {
   Block weights;
   const int32_t* record;  // of the panel
-  uint16_t half;
-  uint16_t begins_block;
+  uint32_t begins_block;
 };
 
 // The products of a panel in order: records ascending, each block's second record after its first.
 // Returns how many.
-template <bool kHalves>
 uint32_t list_products(const uint8_t* blocks, uint32_t n_blocks, const int32_t* panel,
                        Product* products) {
   const int32_t* second_of = panel + 1;
   const int32_t* record = panel + panel_header_words(n_blocks);
   const int32_t* seconds = record + size_t{n_blocks} * kRecordWords;
   Product* next = products;
-  const auto add = [&](const int32_t* own, uint16_t begins_block) {
-    *next++ = {{blocks}, own, 0, begins_block};
-    if constexpr (kHalves) *next++ = {{blocks}, own, 1, 0};
-  };
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    add(record, 1);
-    if (second_of[b] >= 0) add(seconds + static_cast<size_t>(second_of[b]) * kRecordWords, 0);
+    *next++ = {{blocks}, record, 1};
+    if (second_of[b] >= 0) {
+      *next++ = {{blocks}, seconds + static_cast<size_t>(second_of[b]) * kRecordWords, 0};
+    }
     record += kRecordWords;
     blocks += kTileBlockBytes;
   }
@@ -148,59 +153,84 @@ BP_START(2, 4, 6)
 BP_START(3, 5, 7)
 #undef BP_START
 
-// The rows' sums of scaled activations that a minimum multiplies.
 template <class W>
-inline void minimum_factors(const Product& p, float* factors) {
+__attribute__((always_inline)) inline void fold_minimum(const Product& p, F32x16* y) {
   const auto* floats = reinterpret_cast<const float*>(p.record);
-  if constexpr (W::kHalves) {
-    const I32x16 first = load_ints(p.record + 11 * kTileRows);
-    const I32x16 own = p.half == 0 ? first : sub(load_ints(p.record + 10 * kTileRows), first);
-    store(factors, scaled_sum8(own, load(floats + 8 * kTileRows)));
-  } else {
-    store(factors, load(floats + 9 * kTileRows));
-  }
-}
-
-template <class W>
-inline void fold(const Product& p, const Sums& sums, F32x16* y) {
-  const auto* floats = reinterpret_cast<const float*>(p.record);
-  const F32x16 scale = load(p.weights.scale(p.half));
-  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-    y[t] = fma(to_float(load_ints(sums.of[t])), mul(scale, broadcast(floats[8 * kTileRows + t])),
-               y[t]);
-  }
-  if constexpr (W::kHasMinimum) {
-    const F32x16 minimum = load(p.weights.minimum(p.half));
-    alignas(64) float factors[kTileRows];
-    minimum_factors<W>(p, factors);
+  const F32x16 minimum = load(p.weights.minimum(0));
+  if constexpr (!W::kHalfFactors) {
     BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-      y[t] = fma(minimum, broadcast(factors[t]), y[t]);
+      y[t] = fma(minimum, broadcast(floats[9 * kTileRows + t]), y[t]);
+    }
+  } else {
+    const I32x16 half8 = load_ints(p.record + 11 * kTileRows);
+    const F32x16 scales = load(floats + 8 * kTileRows);
+    alignas(64) float first[kTileRows];
+    alignas(64) float second[kTileRows];
+    store(first, scaled_sum8(half8, scales));
+    store(second, scaled_sum8(sub(load_ints(p.record + 10 * kTileRows), half8), scales));
+    const F32x16 second_minimum = load(p.weights.minimum(1));
+    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+      y[t] = fma(minimum, broadcast(first[t]), y[t]);
+      y[t] = fma(second_minimum, broadcast(second[t]), y[t]);
     }
   }
 }
 
-template <uint32_t kIndex, class W>
-inline void start_product(const Product& p, Unpacker<W>* unpacker, Sums* slots) {
-  if (unpacker != nullptr && p.begins_block != 0) {
-    unpacker->next(const_cast<uint8_t*>(p.weights.bytes));
-    __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
+template <class W>
+__attribute__((always_inline)) inline void fold(const Product& p, const Sums& sums, F32x16* y) {
+  const auto* floats = reinterpret_cast<const float*>(p.record);
+  const F32x16 scale = load(p.weights.scale(0));
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    y[t] = fma(to_float(load_ints(sums.of[t])), mul(scale, broadcast(floats[8 * kTileRows + t])),
+               y[t]);
   }
-  const auto* x = reinterpret_cast<const uint8_t*>(p.record) + 16 * p.half;
-  start(Slot<kIndex>{}, x, p.weights.bytes + 256 * p.half, slots[kIndex]);
+  if constexpr (W::kHasMinimum) fold_minimum<W>(p, y);
+}
+
+__attribute__((always_inline)) inline void fold_halves(const Product& p, const Sums& first,
+                                                       const Sums& second, F32x16* y) {
+  const auto* floats = reinterpret_cast<const float*>(p.record);
+  const F32x16 scale = load(p.weights.scale(0));
+  const F32x16 second_scale = load(p.weights.scale(1));
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    const F32x16 both = fma(to_float(load_ints(second.of[t])), second_scale,
+                            mul(to_float(load_ints(first.of[t])), scale));
+    y[t] = fma(both, broadcast(floats[8 * kTileRows + t]), y[t]);
+  }
 }
 
 // unpacker: of the strip, or null where its blocks are unpacked.
 template <class W>
-void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float* out,
-               size_t out_stride) {
+inline void unpack_for(const Product& p, Unpacker<W>* unpacker) {
+  if (unpacker == nullptr || p.begins_block == 0) return;
+  unpacker->next(const_cast<uint8_t*>(p.weights.bytes));
+  __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
+}
+
+template <uint32_t kIndex, class W>
+__attribute__((always_inline)) inline void start_product(const Product& p, Unpacker<W>* unpacker,
+                                                         Sums* slots) {
+  unpack_for(p, unpacker);
+  start(Slot<kIndex>{}, reinterpret_cast<const uint8_t*>(p.record), p.weights.bytes, slots[kIndex]);
+}
+
+template <uint32_t kIndex, class W>
+__attribute__((always_inline)) inline void start_halves(const Product& p, Unpacker<W>* unpacker,
+                                                        Sums* slots) {
+  unpack_for(p, unpacker);
+  const auto* x = reinterpret_cast<const uint8_t*>(p.record);
+  start(Slot<kIndex>{}, x, p.weights.bytes, slots[kIndex]);
+  start(Slot<kIndex + 1>{}, x + 16, p.weights.bytes + 256, slots[kIndex + 1]);
+}
+
+template <class W>
+void dot_products(const Product* products, uint32_t n, Unpacker<W>* unpacker, F32x16* y) {
   Sums slots[kSlots];
-  F32x16 y[kTileRows];
-  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
   start_product<0>(products[0], unpacker, slots);
   if (n > 1) start_product<1>(products[1], unpacker, slots);
   if (n > 2) start_product<2>(products[2], unpacker, slots);
   if (n > 3) start_product<3>(products[3], unpacker, slots);
-  for (uint32_t i = 0; i < n; i += kSlots) {
+  for (uint32_t i = 0; i < n; i += 4) {
     fold<W>(products[i], slots[0], y);
     if (i + 4 < n) start_product<0>(products[i + 4], unpacker, slots);
     if (i + 1 < n) fold<W>(products[i + 1], slots[1], y);
@@ -209,6 +239,31 @@ void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float
     if (i + 6 < n) start_product<2>(products[i + 6], unpacker, slots);
     if (i + 3 < n) fold<W>(products[i + 3], slots[3], y);
     if (i + 7 < n) start_product<3>(products[i + 7], unpacker, slots);
+  }
+}
+
+template <class W>
+void dot_halves(const Product* products, uint32_t n, Unpacker<W>* unpacker, F32x16* y) {
+  Sums slots[kSlots];
+  start_halves<0>(products[0], unpacker, slots);
+  if (n > 1) start_halves<2>(products[1], unpacker, slots);
+  for (uint32_t i = 0; i < n; i += 2) {
+    fold_halves(products[i], slots[0], slots[1], y);
+    if (i + 2 < n) start_halves<0>(products[i + 2], unpacker, slots);
+    if (i + 1 < n) fold_halves(products[i + 1], slots[2], slots[3], y);
+    if (i + 3 < n) start_halves<2>(products[i + 3], unpacker, slots);
+  }
+}
+
+template <class W>
+void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float* out,
+               size_t out_stride) {
+  F32x16 y[kTileRows];
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
+  if constexpr (W::kHalves) {
+    dot_halves(products, n, unpacker, y);
+  } else {
+    dot_products(products, n, unpacker, y);
   }
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
 }
@@ -223,8 +278,7 @@ void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, s
   auto* products = reinterpret_cast<Product*>(scratch + size_t{n_blocks} * kTileBlockBytes);
   Unpacker<W> unpacker(strip);
   for (uint32_t p = 0; p < n_panels; ++p) {
-    const uint32_t n =
-        list_products<W::kHalves>(scratch, n_blocks, panels + p * panel_words, products);
+    const uint32_t n = list_products(scratch, n_blocks, panels + p * panel_words, products);
     if (p > 0) unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
     dot_panel<W>(products, n, p == 0 ? &unpacker : nullptr, y + p * kTileRows * y_stride, y_stride);
   }
