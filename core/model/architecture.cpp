@@ -50,13 +50,15 @@ bool is_dialect(const std::string& key) {
   return key == "gguf" || key == "huggingface";
 }
 
-// Members of `node` that are named like a dialect.
+// Members of `node` that are named like a dialect: names, or a map that holds them as `name`.
 Result<DialectNames> dialect_names(const Yaml& node) {
   DialectNames names;
   BP_ASSIGN(const auto members, node.members());
   for (const auto& [key, value] : members) {
     if (!is_dialect(key) || value.is_null()) continue;
-    BP_ASSIGN(names[key], one_or_more(value));
+    const auto inner = value.is_map() ? value.find("name") : std::optional(value);
+    if (!inner) return value.error("needs the key name");
+    BP_ASSIGN(names[key], one_or_more(*inner));
   }
   return names;
 }
@@ -138,8 +140,14 @@ Result<std::vector<PlacedExpression>> parse_shape(const Yaml& node) {
 
 Result<WeightSpec> parse_weight(const std::string& name, const Yaml& node) {
   BP_TRY(node.expect_keys({"gguf", "huggingface", "shape", "optional", "fallback"}));
-  WeightSpec spec{node, name, false, {}, {}, {}, {}};
+  WeightSpec spec{node, name, false, {}, {}, {}, {}, {}};
   BP_ASSIGN(spec.tensors, dialect_names(node));
+  BP_ASSIGN(const auto members, node.members());
+  for (const auto& [dialect, value] : members) {
+    if (!is_dialect(dialect) || !value.is_map()) continue;
+    BP_ASSIGN(Arrangement arrangement, Arrangement::parse(value));
+    spec.arrangements.emplace(dialect, std::move(arrangement));
+  }
   spec.per_layer = has_layer_index(spec.tensors);
   const auto shape = node.find("shape");
   if (!shape) return node.error("needs the key shape");
@@ -291,6 +299,13 @@ Status check_schema(const Yaml& root) {
   return schema->error(fmt::format("{} is newer than this program knows ({})", version, kSchema));
 }
 
+Result<DialectNames> parse_names(const Yaml& root) {
+  const auto names = root.find("names");
+  if (!names) return root.error("needs the key names");
+  BP_TRY(names->expect_keys({"gguf", "huggingface"}));
+  return dialect_names(*names);
+}
+
 Result<Architecture> parse_architecture(const Yaml& root, const std::string& path) {
   BP_TRY(
       root.expect_keys({"schema", "names", "include", "hyperparameters", "checks", "weights",
@@ -299,10 +314,7 @@ Result<Architecture> parse_architecture(const Yaml& root, const std::string& pat
   Architecture out;
   out.path = path;
   out.id = fs::path(path).stem().string();
-  const auto names = root.find("names");
-  if (!names) return root.error("needs the key names");
-  BP_TRY(names->expect_keys({"gguf", "huggingface"}));
-  BP_ASSIGN(out.names, dialect_names(*names));
+  BP_ASSIGN(out.names, parse_names(root));
   BP_TRY(parse_includes(root, out));
   BP_TRY(parse_declarations(root, out));
   BP_ASSIGN(out.checks, expressions(root, "checks"));
@@ -319,6 +331,12 @@ Result<Architecture> parse_architecture(const Yaml& root, const std::string& pat
 Result<Architecture> Architecture::load_file(const std::string& path) {
   BP_ASSIGN(const Yaml root, Yaml::load_file(path));
   return parse_architecture(root, path);
+}
+
+Result<DialectNames> Architecture::names_of_file(const std::string& path) {
+  BP_ASSIGN(const Yaml root, Yaml::load_file(path));
+  BP_TRY(check_schema(root));
+  return parse_names(root);
 }
 
 Result<Architecture> Architecture::load_text(const std::string& text, const std::string& path) {

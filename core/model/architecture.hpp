@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/arrangement.hpp"
 #include "core/model/op_entry.hpp"
 
 namespace bp::model {
@@ -38,6 +39,7 @@ struct WeightSpec {
   std::string name;
   bool per_layer = false;
   DialectNames tensors;
+  std::map<std::string, Arrangement, std::less<>> arrangements;  // by dialect
   std::vector<PlacedExpression> shape;
   std::optional<PlacedExpression> optional;
   std::string fallback;  // the weight that stands in for an absent one, or empty
@@ -81,6 +83,8 @@ struct Architecture {
   DialectNames ignored;              // tensors that may be there unused, `*` for any text
 
   static Result<Architecture> load_file(const std::string& path);
+  // Only what models call it, which is quick.
+  static Result<DialectNames> names_of_file(const std::string& path);
   // Included files are looked for beside `path`.
   static Result<Architecture> load_text(const std::string& text, const std::string& path);
 };

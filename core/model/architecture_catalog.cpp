@@ -68,22 +68,25 @@ Result<ArchitectureChoice> find_architecture(const ModelFile& file,
                                              const std::vector<std::string>& folders) {
   BP_ASSIGN(const auto wanted, names_in(file));
   std::vector<std::string> known;
-  std::optional<ArchitectureChoice> best;
+  std::string best;  // its file
   size_t best_place = wanted.size();
   for (const std::string& folder : folders) {
     BP_ASSIGN(const auto files, yaml_files(folder));
     for (const std::string& path : files) {
-      BP_ASSIGN(Architecture architecture, Architecture::load_file(path));
-      const auto names = architecture.names.find(file.dialect());
-      if (names == architecture.names.end()) continue;
+      BP_ASSIGN(const DialectNames dialects, Architecture::names_of_file(path));
+      const auto names = dialects.find(file.dialect());
+      if (names == dialects.end()) continue;
       known.insert(known.end(), names->second.begin(), names->second.end());
       const size_t place = first_match(wanted, names->second);
       if (place >= best_place) continue;
       best_place = place;
-      best = ArchitectureChoice{std::move(architecture), wanted[place]};
+      best = path;
     }
   }
-  if (best) return *std::move(best);
+  if (!best.empty()) {
+    BP_ASSIGN(Architecture architecture, Architecture::load_file(best));
+    return ArchitectureChoice{std::move(architecture), wanted[best_place]};
+  }
   return unsupported(fmt::format("{}: architecture '{}' is unknown{}", file.path(), wanted[0],
                                  base::nearest_hint(wanted[0], known)));
 }

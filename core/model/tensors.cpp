@@ -29,6 +29,18 @@ bool matches(std::string_view pattern, std::string_view text) {
   return false;
 }
 
+// Whether both are the same rows otherwise counted, or one of them is a row that holds the other's
+// rows one after another.
+bool is_regrouped(std::span<const uint64_t> a, std::span<const uint64_t> b) {
+  const auto elements = [](std::span<const uint64_t> dims) {
+    double n = 1;
+    for (const uint64_t dim : dims) n *= static_cast<double>(dim);
+    return n;
+  };
+  const bool comparable = a.back() == b.back() || a.size() == 1 || b.size() == 1;
+  return comparable && elements(a) == elements(b);
+}
+
 }  // namespace
 
 Status TensorBinder::bind(int64_t layer, std::map<std::string, uint32_t>& weights) {
@@ -52,12 +64,16 @@ std::vector<std::string> TensorBinder::names_of(const WeightSpec& spec, int64_t 
 Status TensorBinder::bind_one(const WeightSpec& spec, int64_t layer,
                               std::map<std::string, uint32_t>& weights) {
   const auto names = names_of(spec, layer);
+  const auto arrangement = spec.arrangements.find(file_.dialect());
   for (const std::string& name : names) {
-    const bp_tensor* tensor = file_.find_tensor(name);
-    if (tensor == nullptr) continue;
-    BP_TRY(check(spec, *tensor));
-    BP_ASSIGN(weights[spec.name], add(*tensor));
-    return {};
+    if (arrangement != spec.arrangements.end()) {
+      BP_ASSIGN(weights[spec.name], bind_arranged(spec, arrangement->second, name));
+    } else if (const bp_tensor* tensor = file_.find_tensor(name)) {
+      BP_ASSIGN(weights[spec.name], bind_tensor(spec, *tensor));
+    } else {
+      continue;
+    }
+    if (weights[spec.name] != BP_NONE) return {};
   }
   weights[spec.name] = BP_NONE;
   if (!spec.fallback.empty()) {
@@ -78,45 +94,109 @@ Status TensorBinder::bind_one(const WeightSpec& spec, int64_t layer,
       spec.place.place(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-Status TensorBinder::check(const WeightSpec& spec, const bp_tensor& tensor) const {
-  const std::string what = fmt::format("{}: tensor '{}' (weight {}, {})", file_.path(),
-                                       view(tensor.name), spec.name, spec.place.place());
-  std::vector<uint64_t> expected;
-  std::vector<std::string> texts;
+Result<std::vector<uint64_t>> TensorBinder::expected_dims(const WeightSpec& spec) const {
+  std::vector<uint64_t> dims;
   for (const PlacedExpression& dim : spec.shape) {
     BP_ASSIGN(const int64_t n, dim.integer(scope_));
-    expected.push_back(static_cast<uint64_t>(n));
+    dims.push_back(static_cast<uint64_t>(n));
+  }
+  return dims;
+}
+
+Result<std::vector<uint64_t>> TensorBinder::check(const WeightSpec& spec, const std::string& tensor,
+                                                  bp_dtype dtype,
+                                                  std::span<const uint64_t> found) const {
+  const std::string what = fmt::format("{}: tensor '{}' (weight {}, {})", file_.path(), tensor,
+                                       spec.name, spec.place.place());
+  BP_ASSIGN(auto expected, expected_dims(spec));
+  if (!is_weight_type(dtype)) {
+    return invalid_argument(
+        fmt::format("{} has type {}, which no weight has", what, dtype_name(dtype)));
+  }
+  if (std::ranges::equal(expected, found) || is_regrouped(expected, found)) return expected;
+  std::vector<std::string> texts;
+  for (const PlacedExpression& dim : spec.shape) {
     const std::string& text = dim.expression.text();
     texts.push_back(text.substr(std::min(text.find_first_not_of(' '), text.size())));
   }
-  const auto found = dims_of(tensor);
-  if (!std::equal(expected.begin(), expected.end(), found.begin(), found.end())) {
-    return invalid_argument(fmt::format("{} has shape {}, expected [{}] = {}", what,
-                                        dims_text(found), fmt::join(texts, ", "),
-                                        dims_text(expected)));
-  }
-  if (is_weight_type(tensor.dtype)) return {};
-  return invalid_argument(
-      fmt::format("{} has type {}, which no weight has", what, dtype_name(tensor.dtype)));
+  return invalid_argument(fmt::format("{} has shape {}, expected [{}] = {}", what, dims_text(found),
+                                      fmt::join(texts, ", "), dims_text(expected)));
 }
 
-Result<uint32_t> TensorBinder::add(const bp_tensor& tensor) {
-  if (const auto it = bound_.find(&tensor); it != bound_.end()) return it->second;
+Result<uint32_t> TensorBinder::bind_tensor(const WeightSpec& spec, const bp_tensor& tensor) {
+  BP_ASSIGN(const auto dims,
+            check(spec, std::string(view(tensor.name)), tensor.dtype, dims_of(tensor)));
+  return add(tensor, dims);
+}
+
+Result<uint32_t> TensorBinder::bind_arranged(const WeightSpec& spec, const Arrangement& arrangement,
+                                             const std::string& name) {
+  int64_t n_parts = 1;
+  if (arrangement.stack) {
+    BP_ASSIGN(n_parts, arrangement.stack->integer(scope_));
+  }
+  std::vector<TensorData> parts;
+  for (int64_t n = 0; n < n_parts; ++n) {
+    const std::string part = replace_all(name, "{n}", std::to_string(n));
+    const bp_tensor* tensor = file_.find_tensor(part);
+    if (tensor == nullptr && n == 0) return BP_NONE;
+    if (tensor == nullptr) {
+      return invalid_argument(fmt::format("{}: missing tensor '{}' for weight {} ({})",
+                                          file_.path(), part, spec.name, spec.place.place()));
+    }
+    BP_ASSIGN(const TensorData data, file_.data(*tensor));
+    parts.push_back(data);
+    bound_.emplace(tensor, BP_NONE);
+  }
+  if (parts.empty()) return BP_NONE;
+  auto arranged = arrange(arrangement, parts, scope_);
+  if (!arranged.ok()) {
+    return arranged.status().with_context(fmt::format(
+        "{}: tensor '{}' (weight {}, {})", file_.path(), name, spec.name, spec.place.place()));
+  }
+  BP_ASSIGN(const auto dims, check(spec, name, arranged->dtype, arranged->dims));
+  return add(name, *arranged, dims);
+}
+
+Result<uint32_t> TensorBinder::add(const bp_tensor& tensor, std::span<const uint64_t> dims) {
+  const auto it = bound_.find(&tensor);
+  if (it != bound_.end() && it->second != BP_NONE) return it->second;
   BP_ASSIGN(const TensorData data, file_.data(tensor));
   const bool mapped = tensor.offset != BP_NO_OFFSET;
+  const uint64_t width = tensor.dims[tensor.n_dims - 1];
+  const bool same_rows = dims.back() == width;
+  if (!same_rows && data.row_stride_bytes != row_bytes(tensor.dtype, width)) {
+    return invalid_argument(fmt::format("{}: tensor '{}' has gaps between its rows, expected one",
+                                        file_.path(), view(tensor.name)));
+  }
   bp_weight_part part{};
   part.role = BP_PART_DATA;
   part.dtype = tensor.dtype;
-  part.n_dims = tensor.n_dims;
+  part.n_dims = static_cast<uint32_t>(dims.size());
   part.file = mapped ? tensor.file : BP_NONE;
-  std::copy_n(tensor.dims, tensor.n_dims, part.dims);
-  part.row_stride_bytes = data.row_stride_bytes;
+  std::ranges::copy(dims, part.dims);
+  part.row_stride_bytes = same_rows ? data.row_stride_bytes : row_bytes(tensor.dtype, dims.back());
   part.file_offset = mapped ? tensor.offset : 0;
   part.n_bytes = data.n_bytes;
   part.data = data.data;
   const uint32_t index = parts_.add_weight({std::string(view(tensor.name)), {part}});
-  bound_.emplace(&tensor, index);
+  bound_[&tensor] = index;
   return index;
+}
+
+uint32_t TensorBinder::add(const std::string& name, const ArrangedTensor& tensor,
+                           std::span<const uint64_t> dims) {
+  bp_weight_part part{};
+  part.role = BP_PART_DATA;
+  part.dtype = tensor.dtype;
+  part.n_dims = static_cast<uint32_t>(dims.size());
+  part.file = BP_NONE;
+  std::ranges::copy(dims, part.dims);
+  part.row_stride_bytes = row_bytes(tensor.dtype, dims.back());
+  part.n_bytes = tensor.bytes->size();
+  part.data = tensor.bytes->data();
+  parts_.owned.push_back(tensor.bytes);
+  return parts_.add_weight({name, {part}});
 }
 
 bool TensorBinder::is_ignored(std::string_view name) const {

@@ -28,8 +28,17 @@ class TensorBinder {
 
  private:
   Status bind_one(const WeightSpec& spec, int64_t layer, std::map<std::string, uint32_t>& weights);
-  Status check(const WeightSpec& spec, const bp_tensor& tensor) const;
-  Result<uint32_t> add(const bp_tensor& tensor);
+  Result<uint32_t> bind_tensor(const WeightSpec& spec, const bp_tensor& tensor);
+  // BP_NONE where the tensor, or the first to be stacked, is not there.
+  Result<uint32_t> bind_arranged(const WeightSpec& spec, const Arrangement& arrangement,
+                                 const std::string& name);
+  Result<std::vector<uint64_t>> expected_dims(const WeightSpec& spec) const;
+  // The dimensions that the tensor has as this weight.
+  Result<std::vector<uint64_t>> check(const WeightSpec& spec, const std::string& tensor,
+                                      bp_dtype dtype, std::span<const uint64_t> dims) const;
+  Result<uint32_t> add(const bp_tensor& tensor, std::span<const uint64_t> dims);
+  uint32_t add(const std::string& name, const ArrangedTensor& tensor,
+               std::span<const uint64_t> dims);
   [[nodiscard]] std::vector<std::string> names_of(const WeightSpec& spec, int64_t layer) const;
   [[nodiscard]] bool is_ignored(std::string_view name) const;
 
@@ -37,7 +46,7 @@ class TensorBinder {
   const Architecture& architecture_;
   ModelScope& scope_;
   ProgramParts& parts_;
-  std::unordered_map<const bp_tensor*, uint32_t> bound_;  // to weight indices
+  std::unordered_map<const bp_tensor*, uint32_t> bound_;  // to weight indices; BP_NONE: copied
 };
 
 }  // namespace bp::model
