@@ -53,10 +53,12 @@ void Step::run() {
 }
 
 void Step::fail_bad_tokens() {
-  uint32_t smallest = ~0u;
+  uint32_t smallest = ~0u, n_positions = ~0u;
   for (const uint32_t n : executable_.plan_.vocabularies) smallest = std::min(smallest, n);
+  for (const uint32_t n : executable_.plan_.positions) n_positions = std::min(n_positions, n);
   for (uint32_t t = 0; t < batch_.n_tokens; ++t) {
-    if (static_cast<uint32_t>(batch_.tokens[t]) < smallest) continue;
+    const bool is_known = static_cast<uint32_t>(batch_.tokens[t]) < smallest;
+    if (is_known && static_cast<uint32_t>(batch_.positions[t]) < n_positions) continue;
     batch_.seq_status[sequence_of_[t]] = BP_SEQ_FAILED;
     running_[sequence_of_[t]] = 0;
   }

@@ -14,7 +14,8 @@ namespace bp::cli {
 Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint32_t context,
                                               uint32_t max_rows) {
   BP_ASSIGN(auto runtime, runtime::default_runtime(options.n_threads));
-  BP_ASSIGN(const config::Model config, configured(options, runtime->catalog()));
+  BP_ASSIGN(config::Model config, configured(options, runtime->catalog()));
+  config.context = context;
   runtime::CompileLimits limits;
   limits.context = context;
   limits.max_step_tokens = kMaxStepTokens;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <set>
 
@@ -18,21 +19,15 @@ using base::Yaml;
 
 constexpr int64_t kSchema = 1;
 
-const std::set<std::string> kRopeFields = {"n_dims",
-                                           "base",
-                                           "scaling",
-                                           "factor",
-                                           "original_context",
-                                           "beta_fast",
-                                           "beta_slow",
-                                           "extrapolation",
-                                           "truncate",
-                                           "attention_factor",
-                                           "attention_multiplier",
-                                           "mscale",
-                                           "mscale_all_dim",
-                                           "low_freq_factor",
-                                           "high_freq_factor"};
+const std::set<std::string> kRopeFields = {"n_dims",           "base",
+                                           "scaling",          "factor",
+                                           "original_context", "context",
+                                           "short_divisors",   "long_divisors",
+                                           "beta_fast",        "beta_slow",
+                                           "extrapolation",    "truncate",
+                                           "attention_factor", "attention_multiplier",
+                                           "mscale",           "mscale_all_dim",
+                                           "low_freq_factor",  "high_freq_factor"};
 
 // One string or a list of them.
 Result<std::vector<std::string>> one_or_more(const Yaml& node) {
@@ -92,11 +87,14 @@ Result<ParameterType> parameter_type(const Yaml& node) {
 
 Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node) {
   BP_TRY(node.expect_keys(
-      {"type", "per_layer", "gguf", "huggingface", "default", "min", "max", "values"}));
-  ParameterSpec spec{node, name, {}, false, {}, {}, {}, {}, {}};
+      {"type", "per_layer", "list", "gguf", "huggingface", "default", "min", "max", "values"}));
+  ParameterSpec spec{node, name, {}, false, false, {}, {}, {}, {}, {}};
   BP_ASSIGN(spec.type, parameter_type(node));
   if (const auto flag = node.find("per_layer")) {
     BP_ASSIGN(spec.per_layer, flag->as_bool());
+  }
+  if (const auto flag = node.find("list")) {
+    BP_ASSIGN(spec.is_list, flag->as_bool());
   }
   BP_ASSIGN(spec.keys, dialect_names(node));
   BP_ASSIGN(spec.fallback, PlacedExpression::find(node, "default"));
@@ -333,10 +331,18 @@ Result<Architecture> Architecture::load_file(const std::string& path) {
   return parse_architecture(root, path);
 }
 
+// Files begin with their names, so that most need not be parsed to their end.
 Result<DialectNames> Architecture::names_of_file(const std::string& path) {
-  BP_ASSIGN(const Yaml root, Yaml::load_file(path));
-  BP_TRY(check_schema(root));
-  return parse_names(root);
+  std::ifstream in(path, std::ios::binary);
+  std::string head;
+  for (std::string line; std::getline(in, line) && line.rfind("include:", 0) != 0;) {
+    head += line + "\n";
+  }
+  auto root = Yaml::load_text(head, path);
+  if (!root.ok() || !root->find("names")) root = Yaml::load_file(path);
+  if (!root.ok()) return root.status();
+  BP_TRY(check_schema(*root));
+  return parse_names(*root);
 }
 
 Result<Architecture> Architecture::load_text(const std::string& text, const std::string& path) {

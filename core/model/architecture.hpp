@@ -26,6 +26,7 @@ struct ParameterSpec {
   std::string name;
   ParameterType type = ParameterType::kInt;
   bool per_layer = false;  // a list of n_layers; a scalar in the file holds for all of them
+  bool is_list = false;    // a list of any length
   DialectNames keys;
   std::optional<PlacedExpression> fallback;  // `default:`
   std::optional<PlacedExpression> min, max;  // inclusive; without min a number must be positive

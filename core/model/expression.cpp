@@ -1,5 +1,6 @@
 #include "core/model/expression.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -76,9 +77,11 @@ class Evaluator {
     if (node.name == "len") return length(node);
     if (node.name == "min" || node.name == "max") return extreme(node);
     if (node.name == "floor") return floored(node);
-    if (node.name == "sqrt" || node.name == "abs") {
+    if (node.name == "contains") return contains(node);
+    if (node.name == "sqrt" || node.name == "log" || node.name == "abs") {
       if (arguments.size() != 1) return error(node, node.name + " takes one number");
       BP_ASSIGN(const Value x, number(arguments[0]));
+      if (node.name == "log") return finite(node, std::log(*x.as_number()));
       if (node.name == "sqrt") return finite(node, std::sqrt(*x.as_number()));
       return *x.as_number() < 0 ? negate(node, x) : Result<Value>(x);
     }
@@ -96,6 +99,15 @@ class Evaluator {
     const double whole = std::floor(*x.as_number());
     if (std::abs(whole) >= 9007199254740992.0) return error(node, "the result is out of range");
     return Value(static_cast<int64_t>(whole));
+  }
+
+  Result<Value> contains(const Node& node) const {
+    if (node.children.size() != 2) return error(node, "contains takes a list and a value");
+    BP_ASSIGN(const Value list, evaluate(node.children[0]));
+    BP_ASSIGN(const Value wanted, evaluate(node.children[1]));
+    if (!list.is_list()) return error(node, fmt::format("a {} has no elements", list.type_name()));
+    const auto same = [&](const Value& element) { return equal(element, wanted); };
+    return Value(std::any_of(list.list().begin(), list.list().end(), same));
   }
 
   Result<Value> length(const Node& node) const {

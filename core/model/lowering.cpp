@@ -16,17 +16,20 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(ModelFile& file, const ArchitectureChoice& choice)
+  Lowering(ModelFile& file, const ArchitectureChoice& choice, uint32_t context)
       : file_(file),
         choice_(choice),
         architecture_(choice.architecture),
         scope_(file, choice.architecture),
-        binder_(file, choice, scope_, parts_) {}
+        binder_(file, choice, scope_, parts_) {
+    scope_.values["context"] = static_cast<int64_t>(context);
+  }
 
   Result<Lowered> run() {
     BP_TRY(read_parameters(file_, choice_, scope_));
     NamedValues parameters = scope_.values;
     parameters.erase("dialect");
+    parameters.erase("context");
     BP_TRY(require_parameters());
     BP_TRY(binder_.bind(-1, bindings_.weights));
     for (const RopeSpec& rope : architecture_.ropes) BP_TRY(add_rope(rope));
@@ -53,19 +56,37 @@ class Lowering {
     return {};
   }
 
-  Result<std::vector<float>> read_floats(const RopeSpec& spec) const {
+  // A list of numbers, the name of a weight as a string, or none.
+  Result<std::vector<double>> divisors(const PlacedExpression& expression) const {
+    std::vector<double> out;
+    BP_ASSIGN(const Value value, expression.evaluate(scope_));
+    if (value.is_none()) return out;
+    if (const std::string* weight = value.as_string()) {
+      BP_ASSIGN(const auto floats, read_floats(expression.place, *weight));
+      return std::vector<double>(floats.begin(), floats.end());
+    }
+    if (!value.is_list()) return expression.place.error("must be a list of numbers");
+    for (const Value& element : value.list()) {
+      const auto number = element.as_number();
+      if (!number) return expression.place.error("must be a list of numbers");
+      out.push_back(*number);
+    }
+    return out;
+  }
+
+  Result<std::vector<float>> read_floats(const base::Yaml& place, const std::string& name) const {
     std::vector<float> values;
-    if (spec.divisors.empty()) return values;
-    const auto it = bindings_.weights.find(spec.divisors);
+    if (name.empty()) return values;
+    const auto it = bindings_.weights.find(name);
     if (it == bindings_.weights.end()) {
-      return spec.place.error(fmt::format("weight '{}' is not declared", spec.divisors));
+      return place.error(fmt::format("weight '{}' is not declared", name));
     }
     if (it->second == BP_NONE) return values;
     const Weight& weight = parts_.weights[it->second];
     const bp_weight_part& part = weight.parts[0];
     if (part.dtype != BP_DTYPE_F32 || part.n_dims != 1) {
       return invalid_argument(fmt::format("{}: tensor '{}' ({}) must be a row of f32", file_.path(),
-                                          weight.name, spec.place.place()));
+                                          weight.name, place.place()));
     }
     values.resize(part.dims[0]);
     std::memcpy(values.data(), part.data, values.size() * sizeof(float));
@@ -78,6 +99,7 @@ class Lowering {
         {"base", &p.base},
         {"factor", &p.factor},
         {"original_context", &p.original_context},
+        {"context", &p.context},
         {"beta_fast", &p.beta_fast},
         {"beta_slow", &p.beta_slow},
         {"extrapolation", &p.extrapolation},
@@ -86,9 +108,13 @@ class Lowering {
         {"mscale_all_dim", &p.mscale_all_dim},
         {"low_freq_factor", &p.low_freq_factor},
         {"high_freq_factor", &p.high_freq_factor}};
+    const std::map<std::string, std::vector<double>*> lists = {
+        {"short_divisors", &p.short_divisors}, {"long_divisors", &p.long_divisors}};
     for (const auto& [name, expression] : spec.fields) {
       if (const auto number = numbers.find(name); number != numbers.end()) {
         BP_ASSIGN(*number->second, expression.number(scope_));
+      } else if (const auto list = lists.find(name); list != lists.end()) {
+        BP_ASSIGN(*list->second, divisors(expression));
       } else if (name == "n_dims") {
         BP_ASSIGN(p.n_dims, expression.integer(scope_));
       } else if (name == "truncate") {
@@ -104,7 +130,7 @@ class Lowering {
         }
       }
     }
-    BP_ASSIGN(p.divisors, read_floats(spec));
+    BP_ASSIGN(p.divisors, read_floats(spec.place, spec.divisors));
     return p;
   }
 
@@ -272,8 +298,8 @@ class Lowering {
 
 }  // namespace
 
-Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice) {
-  return Lowering(file, choice).run();
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context) {
+  return Lowering(file, choice, context).run();
 }
 
 }  // namespace bp::model

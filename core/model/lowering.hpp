@@ -15,7 +15,7 @@ struct Lowered {
   std::vector<std::string> unused_tensors;
 };
 
-// `file` outlives the program.
-Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice);
+// `file` outlives the program. `context`: tokens that sequences may have, 0 for the model's own.
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context = 0);
 
 }  // namespace bp::model

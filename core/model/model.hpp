@@ -22,7 +22,8 @@ struct LoadOptions {
   std::span<const FormatChoice> formats;  // at least one
   const bp_host* host = nullptr;          // outlives the model
   ResourceFolders folders = default_resource_folders();
-  bool strict = false;  // a tensor that nothing uses is an error, not a warning
+  uint32_t context = 0;  // tokens that sequences may have; 0: the model's own
+  bool strict = false;   // a tensor that nothing uses is an error, not a warning
 };
 
 struct LoadedModel {

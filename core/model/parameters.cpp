@@ -121,18 +121,18 @@ class ParameterReader : public Scope {
   }
 
   static Result<Value> read_entry(const ParameterSpec& spec, const bp_metadata& entry) {
+    const bool has_list = spec.per_layer || spec.is_list;
     switch (spec.type) {
       case ParameterType::kInt:
-        return typed_value<int64_t>(entry, spec.per_layer);
+        return typed_value<int64_t>(entry, has_list);
       case ParameterType::kFloat:
-        return typed_value<double>(entry, spec.per_layer);
+        return typed_value<double>(entry, has_list);
       case ParameterType::kBool:
-        return typed_value<bool>(entry, spec.per_layer);
+        return typed_value<bool>(entry, has_list);
       case ParameterType::kString:
         break;
     }
-    BP_ASSIGN(const Value value,
-              (typed_value<std::string_view, std::string>(entry, spec.per_layer)));
+    BP_ASSIGN(const Value value, (typed_value<std::string_view, std::string>(entry, has_list)));
     return translated(spec, value);
   }
 

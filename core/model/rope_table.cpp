@@ -19,7 +19,15 @@ double yarn_magnitude(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
+// "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens".
+double longrope_magnitude(const RopeParameters& p) {
+  if (p.attention_factor) return *p.attention_factor;
+  if (p.factor <= 1) return p.attention_multiplier;
+  return p.attention_multiplier * std::sqrt(1 + std::log(p.factor) / std::log(p.original_context));
+}
+
 double magnitude(const RopeParameters& p) {
+  if (p.scaling == "longrope") return longrope_magnitude(p);
   if (p.scaling != "yarn") return p.attention_factor.value_or(1);
   if (p.attention_factor) return *p.attention_factor;
   if (p.mscale != 0 && p.mscale_all_dim != 0) {
@@ -27,6 +35,14 @@ double magnitude(const RopeParameters& p) {
            yarn_magnitude(p.factor, p.mscale_all_dim);
   }
   return p.attention_multiplier * yarn_magnitude(p.factor, 1);
+}
+
+// The base grows with the context, so that the longest wavelength fits it.
+double dynamic_base(const RopeParameters& p) {
+  if (p.context <= p.original_context) return p.base;
+  const auto n = static_cast<double>(p.n_dims);
+  const double grown = p.factor * p.context / p.original_context - (p.factor - 1);
+  return p.base * std::pow(grown, n / (n - 2));
 }
 
 // The pair whose frequency makes `rotations` turns over the original context.
@@ -77,7 +93,8 @@ Status check(const RopeParameters& p) {
   if (!(p.factor > 0)) {
     return invalid_argument(fmt::format("factor must be positive, not {}", p.factor));
   }
-  const bool by_context = p.scaling == "yarn" || p.scaling == "llama3";
+  const bool by_context = p.scaling == "yarn" || p.scaling == "llama3" || p.scaling == "dynamic" ||
+                          p.scaling == "longrope";
   if (by_context && !(p.original_context > 0)) {
     return invalid_argument(p.scaling + " scaling needs original_context");
   }
@@ -92,6 +109,14 @@ Status check(const RopeParameters& p) {
     return invalid_argument(
         fmt::format("{} divisors for {} frequencies", p.divisors.size(), n_pairs));
   }
+  const auto fits = [&](size_t n) { return n == n_pairs || p.scaling != "longrope"; };
+  if (!fits(p.short_divisors.size()) || !fits(p.long_divisors.size())) {
+    return invalid_argument(fmt::format("{} short and {} long factors for {} frequencies",
+                                        p.short_divisors.size(), p.long_divisors.size(), n_pairs));
+  }
+  if (p.scaling == "dynamic" && p.n_dims <= 2) {
+    return invalid_argument("dynamic scaling needs more than one pair");
+  }
   return {};
 }
 
@@ -100,9 +125,10 @@ Status check(const RopeParameters& p) {
 Result<RopeTable> make_rope_table(const RopeParameters& p) {
   BP_TRY(check(p));
   std::vector<double> inv_freq(static_cast<size_t>(p.n_dims / 2));
+  const double base = p.scaling == "dynamic" ? dynamic_base(p) : p.base;
   for (size_t i = 0; i < inv_freq.size(); ++i) {
     const double exponent = 2 * static_cast<double>(i) / static_cast<double>(p.n_dims);
-    inv_freq[i] = std::pow(p.base, -exponent);
+    inv_freq[i] = std::pow(base, -exponent);
     if (!p.divisors.empty()) inv_freq[i] /= static_cast<double>(p.divisors[i]);
   }
   if (p.scaling == "linear") {
@@ -111,8 +137,13 @@ Result<RopeTable> make_rope_table(const RopeParameters& p) {
     scale_yarn(p, inv_freq);
   } else if (p.scaling == "llama3") {
     scale_llama3(p, inv_freq);
-  } else if (p.scaling != "none" && p.scaling != "default") {
-    const std::vector<std::string> known = {"none", "default", "linear", "yarn", "llama3"};
+  } else if (p.scaling == "longrope") {
+    const bool is_long = p.context > p.original_context;
+    const auto& divisors = is_long ? p.long_divisors : p.short_divisors;
+    for (size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] /= divisors[i];
+  } else if (p.scaling != "none" && p.scaling != "default" && p.scaling != "dynamic") {
+    const std::vector<std::string> known = {"none",     "default", "linear", "dynamic",
+                                            "longrope", "yarn",    "llama3"};
     return unsupported(
         fmt::format("scaling '{}' is unknown{}", p.scaling, base::nearest_hint(p.scaling, known)));
   }

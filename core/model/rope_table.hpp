@@ -13,9 +13,10 @@ namespace bp::model {
 struct RopeParameters {
   int64_t n_dims = 0;  // rotated columns of a head, even
   double base = 10000;
-  std::string scaling = "none";  // none or default, linear, yarn, llama3
+  std::string scaling = "none";  // none or default, linear, dynamic, yarn, longrope, llama3
   double factor = 1;             // of the context's extension
-  double original_context = 0;   // tokens the model was trained on; yarn and llama3
+  double original_context = 0;   // tokens the model was trained on; all but linear
+  double context = 0;            // tokens that sequences may have; dynamic and longrope
 
   // yarn
   double beta_fast = 32;     // rotations over original_context above which nothing is interpolated
@@ -31,6 +32,8 @@ struct RopeParameters {
   double high_freq_factor = 4;
 
   std::vector<float> divisors;  // [n_dims/2] of each frequency, or empty
+  // longrope: divisors [n_dims/2] of contexts up to the original one, and beyond it
+  std::vector<double> short_divisors, long_divisors;
 };
 
 struct RopeTable {

@@ -86,6 +86,7 @@ Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& con
   options.format = config.format;
   options.formats = formats;
   options.host = runtime.host();
+  options.context = config.context;
   BP_ASSIGN(model::LoadedModel model, model::load_model(options));
   for (const std::string& warning : model.warnings) spdlog::warn("{}: {}", config.source, warning);
   return model;

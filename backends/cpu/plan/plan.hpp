@@ -36,6 +36,7 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<PlanOutput> outputs;     // of the program
   std::vector<uint32_t> vocabularies;  // rows of the tables that token ids index
+  std::vector<uint32_t> positions;     // positions of the tables that positions index
 
   // In the order of their use, with the first stage that may read them.
   std::vector<std::shared_ptr<PreparedWeight>> weights;

@@ -72,6 +72,13 @@ Status Planner::plan_op(uint32_t index) {
   if (kind == BP_OP_MULTIPLY) return plan_pair(op, true);
   if (kind == BP_OP_RESIDUAL_SCALE) return plan_residual_scale(op);
   if (kind == BP_OP_SLICE) return plan_slice(op);
+  if (kind == BP_OP_SLICE_GROUPS) return plan_slice_groups(op);
+  if (kind == BP_OP_CONCAT_GROUPS) return plan_concat_groups(op);
+  if (kind == BP_OP_CLAMP) return plan_clamp(op);
+  if (kind == BP_OP_ADD_POSITIONS) return plan_add_positions(op);
+  if (kind == BP_OP_ROUTE) return plan_route(op);
+  if (kind == BP_OP_GROUP_MATMUL) return plan_group_matmul(op);
+  if (kind == BP_OP_GROUP_SUM) return plan_group_sum(op);
   if (kind == BP_OP_ACTIVATE) {
     BP_ASSIGN(const bool overridden, activate_by_kernel(op));
     if (overridden) return {};

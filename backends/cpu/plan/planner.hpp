@@ -79,6 +79,15 @@ class Planner {
                                float* y, size_t n);
   Status plan_unary(const bp_op& op, uint32_t activation, float a, RowFunction function);
 
+  // plan_groups.cpp
+  Status plan_slice_groups(const bp_op& op);
+  Status plan_concat_groups(const bp_op& op);
+  Status plan_clamp(const bp_op& op);
+  Status plan_add_positions(const bp_op& op);
+  Status plan_route(const bp_op& op);
+  Status plan_group_matmul(const bp_op& op);
+  Status plan_group_sum(const bp_op& op);
+
   // plan_attention.cpp
   Status plan_rope(const bp_op& op);
   Status plan_rotate(const bp_op& op);

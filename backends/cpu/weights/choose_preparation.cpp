@@ -18,12 +18,15 @@ uint64_t kv_share(const MemoryNeeds& needs, uint64_t available_bytes) {
   return std::min(needs.kv, available_bytes / 4);
 }
 
-// Weights that products read; embeddings are looked up row by row in the file.
+// Weights that products read; embeddings, and the matrices that rows choose, are read in the file.
 std::set<uint32_t> product_weights(const ProgramView& program) {
   std::set<uint32_t> used;
   for (const bp_op& op : program.ops()) {
     const std::string_view kind = kind_of(op);
-    if (kind == BP_OP_EMBED || kind == BP_OP_GATHER) continue;
+    if (kind == BP_OP_EMBED || kind == BP_OP_GATHER || kind == BP_OP_ADD_POSITIONS ||
+        kind == BP_OP_GROUP_MATMUL) {
+      continue;
+    }
     for (const uint32_t weight : weight_slots(op)) {
       if (weight != BP_NONE) used.insert(weight);
     }

@@ -54,6 +54,8 @@ inline constexpr std::string_view kActivations[] = {"none", "silu",  "gelu",    
 inline constexpr std::string_view kNorms[] = {"rms", "layer"};
 inline constexpr std::string_view kPairings[] = {"halves", "pairs"};
 
+inline constexpr std::string_view kScorings[] = {"softmax", "selected", "sigmoid"};
+
 inline constexpr bool kOptional = true;
 inline constexpr bool kRequired = true;
 inline constexpr bp_dtype kAny = BP_DTYPE_NONE;
@@ -205,6 +207,60 @@ inline constexpr SlotSchema kSliceY[] = {{"y", "N, n"}};
 inline constexpr AttributeSchema kSliceA[] = {BP_U64_(bp_attr_slice, first),
                                               BP_U64_(bp_attr_slice, n, kRequired)};
 
+inline constexpr SlotSchema kMoeW[] = {{"router", "n_experts, n_in", false, kAny},
+                                       {"router_bias", "n_experts", kOptional, kAny},
+                                       {"selection_bias", "n_experts", kOptional, kAny},
+                                       {"gate", "n_experts, n_ff, n_in", false, kAny},
+                                       {"up", "n_experts, n_ff, n_in", false, kAny},
+                                       {"down", "n_experts, n_out, n_ff", false, kAny},
+                                       {"gate_bias", "n_experts, n_ff", kOptional, kAny},
+                                       {"up_bias", "n_experts, n_ff", kOptional, kAny},
+                                       {"down_bias", "n_experts, n_out", kOptional, kAny}};
+inline constexpr AttributeSchema kMoeA[] = {BP_ENUM_(bp_attr_moe, activation, kActivations),
+                                            BP_ENUM_(bp_attr_moe, scoring, kScorings),
+                                            BP_U32_(bp_attr_moe, n_used, kRequired),
+                                            BP_U32_(bp_attr_moe, n_groups),
+                                            BP_U32_(bp_attr_moe, n_groups_used),
+                                            BP_U32_(bp_attr_moe, group_best, false, 1),
+                                            BP_U32_(bp_attr_moe, normalise),
+                                            BP_F32_(bp_attr_moe, scale, false, 1),
+                                            BP_F32_(bp_attr_moe, limit),
+                                            BP_F32_(bp_attr_moe, alpha, false, 1)};
+
+inline constexpr SlotSchema kSliceGroupsY[] = {{"y", "N, n_groups*n"}};
+inline constexpr AttributeSchema kSliceGroupsA[] = {
+    BP_U32_(bp_attr_slice_groups, n_groups, kRequired), BP_U32_(bp_attr_slice_groups, first),
+    BP_U32_(bp_attr_slice_groups, n, kRequired)};
+inline constexpr SlotSchema kConcatX[] = {{"a", "N, a_width"}, {"b", "N, b_width"}};
+inline constexpr SlotSchema kConcatY[] = {{"y", "N, a_width + n_groups//b_groups*b_width"}};
+inline constexpr AttributeSchema kConcatA[] = {BP_U32_(bp_attr_concat_groups, n_groups, kRequired),
+                                               BP_U32_(bp_attr_concat_groups, b_groups, kRequired)};
+inline constexpr AttributeSchema kClampA[] = {BP_F32_(bp_attr_clamp, low, kRequired),
+                                              BP_F32_(bp_attr_clamp, high, kRequired)};
+inline constexpr SlotSchema kPositionsX[] = {{"x", "T, dim"}};
+inline constexpr SlotSchema kPositionsW[] = {{"table", "n_positions, dim", false, kAny}};
+inline constexpr AttributeSchema kPositionsA[] = {BP_U32_(bp_attr_add_positions, offset)};
+inline constexpr SlotSchema kRouteX[] = {{"logits", "N, n_experts"}};
+inline constexpr SlotSchema kRouteY[] = {{"ids", "N, n_used"}, {"shares", "N, n_used"}};
+inline constexpr SlotSchema kRouteW[] = {{"bias", "n_experts", kOptional, kAny}};
+inline constexpr AttributeSchema kRouteA[] = {BP_ENUM_(bp_attr_route, scoring, kScorings),
+                                              BP_U32_(bp_attr_route, n_used, kRequired),
+                                              BP_U32_(bp_attr_route, n_groups),
+                                              BP_U32_(bp_attr_route, n_groups_used),
+                                              BP_U32_(bp_attr_route, group_best, false, 1),
+                                              BP_U32_(bp_attr_route, normalise),
+                                              BP_F32_(bp_attr_route, scale, false, 1)};
+inline constexpr SlotSchema kGroupMatmulX[] = {{"x", "N, n_in | n_groups*n_in"},
+                                               {"ids", "N, n_groups", kOptional}};
+inline constexpr SlotSchema kGroupMatmulY[] = {{"y", "N, n_groups*n_out"}};
+inline constexpr SlotSchema kGroupMatmulW[] = {{"w", "n_matrices, n_out, n_in", false, kAny},
+                                               {"bias", "n_matrices, n_out", kOptional, kAny}};
+inline constexpr AttributeSchema kGroupMatmulA[] = {
+    BP_U32_(bp_attr_group_matmul, n_groups, kRequired)};
+inline constexpr SlotSchema kGroupSumX[] = {{"x", "N, width"}, {"shares", "N, n_groups"}};
+inline constexpr SlotSchema kGroupSumY[] = {{"y", "N, width//n_groups"}};
+inline constexpr AttributeSchema kGroupSumA[] = {BP_U32_(bp_attr_group_sum, n_groups, kRequired)};
+
 #undef BP_U32_
 #undef BP_U64_
 #undef BP_F32_
@@ -222,6 +278,7 @@ inline constexpr OpSchema kOps[] = {
     {BP_OP_SOFTCAP, true, 1, sizeof(bp_attr_softcap), kX, kY, {}, kSoftcapA},
     {BP_OP_RESIDUAL_SCALE, true, 1, sizeof(bp_attr_residual_scale), kResidualX, kY, {}, kResidualA},
     {BP_OP_LM_HEAD, true, 1, sizeof(bp_attr_lm_head), kHeadX, kHeadY, kHeadW, kHeadA},
+    {BP_OP_MOE, true, 1, sizeof(bp_attr_moe), kMlpX, kMlpY, kMoeW, kMoeA},
     {BP_OP_SELECT_ROWS, false, 1, 0, kSelectX, kSelectY, {}, {}},
     {BP_OP_GATHER, false, 1, 0, kIds, kTokenY, kEmbedW, {}},
     {BP_OP_MATMUL, false, 1, 0, kLinearX, kLinearY, kMatmulW, {}},
@@ -234,6 +291,29 @@ inline constexpr OpSchema kOps[] = {
     {BP_OP_KV_WRITE, false, 1, sizeof(bp_attr_kv_write), kKvWriteX, {}, {}, kKvWriteA},
     {BP_OP_ATTEND, false, 1, sizeof(bp_attr_attention), kAttendX, kAttentionY, kSinks, kAttendA},
     {BP_OP_SLICE, false, 1, sizeof(bp_attr_slice), kSliceX, kSliceY, {}, kSliceA},
+    {BP_OP_SLICE_GROUPS,
+     false,
+     1,
+     sizeof(bp_attr_slice_groups),
+     kSliceX,
+     kSliceGroupsY,
+     {},
+     kSliceGroupsA},
+    {BP_OP_CONCAT_GROUPS,
+     false,
+     1,
+     sizeof(bp_attr_concat_groups),
+     kConcatX,
+     kConcatY,
+     {},
+     kConcatA},
+    {BP_OP_CLAMP, false, 1, sizeof(bp_attr_clamp), kX, kY, {}, kClampA},
+    {BP_OP_ADD_POSITIONS, false, 1, sizeof(bp_attr_add_positions), kPositionsX, kTokenY,
+     kPositionsW, kPositionsA},
+    {BP_OP_ROUTE, false, 1, sizeof(bp_attr_route), kRouteX, kRouteY, kRouteW, kRouteA},
+    {BP_OP_GROUP_MATMUL, false, 1, sizeof(bp_attr_group_matmul), kGroupMatmulX, kGroupMatmulY,
+     kGroupMatmulW, kGroupMatmulA},
+    {BP_OP_GROUP_SUM, false, 1, sizeof(bp_attr_group_sum), kGroupSumX, kGroupSumY, {}, kGroupSumA},
 };
 
 }  // namespace op_schema

@@ -259,6 +259,18 @@ class ProgramValidator {
       return complain(op, "cap must be positive");
     }
     if (kind == BP_OP_SLICE) return check_slice(op);
+    if (kind == BP_OP_SLICE_GROUPS) return check_slice_groups(op);
+    if (kind == BP_OP_CONCAT_GROUPS) return check_concat_groups(op);
+    if (kind == BP_OP_MOE) return check_route(op, attributes_of<bp_attr_moe>(op), moe_experts(op));
+    if (kind == BP_OP_ROUTE) {
+      const uint64_t n_experts = program_.values()[op.inputs[0]].width;
+      return check_route(op, attributes_of<bp_attr_route>(op), n_experts);
+    }
+    if (kind == BP_OP_GROUP_MATMUL) return check_group_matmul(op);
+    if (kind == BP_OP_GROUP_SUM) {
+      check_groups(op, attributes_of<bp_attr_group_sum>(op).n_groups,
+                   program_.values()[op.inputs[0]].width);
+    }
     if (kind == BP_OP_KV_WRITE) return check_kv_write(op);
     if (kind == BP_OP_ATTENTION || kind == BP_OP_ATTEND) {
       check_attention(op, attributes_of<bp_attr_attention>(op), kind == BP_OP_ATTENTION);
@@ -300,6 +312,54 @@ class ProgramValidator {
     if (a.first > width || a.n > width - a.first) {
       complain(op, "columns " + std::to_string(a.first) + " to " + std::to_string(a.first + a.n) +
                        " of an input of width " + std::to_string(width));
+    }
+  }
+  bool check_groups(const bp_op& op, uint64_t n_groups, uint64_t width) {
+    if (n_groups != 0 && width % n_groups == 0) return true;
+    complain(op, std::to_string(n_groups) + " groups do not divide " + std::to_string(width));
+    return false;
+  }
+  void check_slice_groups(const bp_op& op) {
+    const auto a = attributes_of<bp_attr_slice_groups>(op);
+    const uint64_t width = program_.values()[op.inputs[0]].width;
+    if (!check_groups(op, a.n_groups, width)) return;
+    if (uint64_t{a.first} + a.n <= width / a.n_groups) return;
+    complain(op, "columns " + std::to_string(a.first) + " to " +
+                     std::to_string(uint64_t{a.first} + a.n) + " of groups of width " +
+                     std::to_string(width / a.n_groups));
+  }
+  void check_concat_groups(const bp_op& op) {
+    const auto a = attributes_of<bp_attr_concat_groups>(op);
+    if (a.b_groups != a.n_groups && a.b_groups != 1) {
+      complain(op, "b_groups must be n_groups or 1");
+    }
+    if (check_groups(op, a.n_groups, program_.values()[op.inputs[0]].width)) {
+      check_groups(op, a.b_groups, program_.values()[op.inputs[1]].width);
+    }
+  }
+  uint64_t moe_experts(const bp_op& op) {
+    return dims_of(*data_part(program_.weights()[op.weights[0]])).front();
+  }
+  template <class A>
+  void check_route(const bp_op& op, const A& a, uint64_t n_experts) {
+    if (a.n_used == 0 || a.n_used > n_experts) {
+      return complain(op, "n_used " + std::to_string(a.n_used) + " of " +
+                              std::to_string(n_experts) + " experts");
+    }
+    if (a.n_groups <= 1) return;
+    if (!check_groups(op, a.n_groups, n_experts)) return;
+    const uint64_t group = n_experts / a.n_groups;
+    if (a.n_groups_used == 0 || a.n_groups_used > a.n_groups || a.group_best == 0 ||
+        a.group_best > group || a.n_used > a.n_groups_used * group) {
+      complain(op, "its groups hold too few experts");
+    }
+  }
+  void check_group_matmul(const bp_op& op) {
+    const uint64_t n_groups = attributes_of<bp_attr_group_matmul>(op).n_groups;
+    const uint64_t n_matrices = dims_of(*data_part(program_.weights()[op.weights[0]])).front();
+    if (n_groups == 0) complain(op, "n_groups must be positive");
+    if (slot_at(input_slots(op), 1) == BP_NONE && n_groups != n_matrices) {
+      complain(op, "without ids there must be a matrix for each group");
     }
   }
   void check_kv_write(const bp_op& op) {

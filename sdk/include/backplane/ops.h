@@ -29,6 +29,10 @@ extern "C" {
 #define BP_NORM_RMS 0u   /* x / sqrt(mean(x^2) + eps) */
 #define BP_NORM_LAYER 1u /* (x - mean) / sqrt(variance + eps) */
 
+#define BP_ROUTE_SOFTMAX 0u  /* scores are the softmax over all experts */
+#define BP_ROUTE_SELECTED 1u /* the softmax over the chosen ones */
+#define BP_ROUTE_SIGMOID 2u  /* each expert's by itself */
+
 #define BP_ROPE_HALVES 0u /* pairs (i, i + n_dims/2): "neox" */
 #define BP_ROPE_PAIRS 1u  /* pairs (2i, 2i + 1): "norm" */
 
@@ -152,6 +156,25 @@ typedef struct bp_attr_lm_head {
   uint32_t reserved;
 } bp_attr_lm_head;
 
+/* moe: in x; out y; weights router [n_experts, n_in], [router_bias], [selection_bias] [n_experts],
+ * gate [n_experts, n_ff, n_in], up, down [n_experts, n_out, n_ff], [gate_bias], [up_bias] [n_experts,
+ * n_ff], [down_bias] [n_experts, n_out]. Each row's n_used experts by route; y sums their gated MLPs
+ * times their shares. */
+#define BP_OP_MOE "moe"
+typedef struct bp_attr_moe {
+  uint32_t struct_size;
+  uint32_t activation; /* BP_ACT_* */
+  uint64_t required;
+  uint32_t scoring; /* BP_ROUTE_* */
+  uint32_t n_used;
+  uint32_t n_groups, n_groups_used, group_best; /* as in route */
+  uint32_t normalise;
+  float scale; /* default 1 */
+  float limit; /* not 0: gate at most limit, up within +-limit; g * sigmoid(alpha * g) * (up + 1) */
+  float alpha; /* default 1, with limit */
+  uint32_t reserved;
+} bp_attr_moe;
+
 /* ---- primitives ---------------------------------------------------------------------------- */
 
 /* gather: in ids; out y [T, dim]; weights table [n, dim]. No attributes. */
@@ -219,6 +242,70 @@ typedef struct bp_attr_slice {
   uint64_t first;
   uint64_t n;
 } bp_attr_slice;
+/* slice_groups: in x; out y: columns [first, first + n) of each of n_groups equal parts. */
+#define BP_OP_SLICE_GROUPS "slice_groups"
+typedef struct bp_attr_slice_groups {
+  uint32_t struct_size;
+  uint32_t n_groups;
+  uint64_t required;
+  uint32_t first, n;
+} bp_attr_slice_groups;
+/* concat_groups: in a, b; out y: for each group a's part, then b's; b has n_groups parts or one. */
+#define BP_OP_CONCAT_GROUPS "concat_groups"
+typedef struct bp_attr_concat_groups {
+  uint32_t struct_size;
+  uint32_t n_groups;
+  uint64_t required;
+  uint32_t b_groups; /* n_groups, or 1: the same for all */
+  uint32_t reserved;
+} bp_attr_concat_groups;
+/* clamp: in x; out y = min(max(x, low), high). */
+#define BP_OP_CLAMP "clamp"
+typedef struct bp_attr_clamp {
+  uint32_t struct_size;
+  float low;
+  uint64_t required;
+  float high;
+  uint32_t reserved;
+} bp_attr_clamp;
+/* add_positions: in x; out y = x + table[position + offset]; weights table [n, dim]. */
+#define BP_OP_ADD_POSITIONS "add_positions"
+typedef struct bp_attr_add_positions {
+  uint32_t struct_size;
+  uint32_t offset;
+  uint64_t required;
+} bp_attr_add_positions;
+/* route: in logits [N, n_experts]; out ids [N, n_used] as floats, shares [N, n_used]; weights [bias].
+ * The n_used experts of the highest score + bias, the lower id first among equals. With n_groups,
+ * only those of the n_groups_used groups whose group_best highest have the greatest sum. Their
+ * scores, divided by their sum where normalise is not 0, times scale. */
+#define BP_OP_ROUTE "route"
+typedef struct bp_attr_route {
+  uint32_t struct_size;
+  uint32_t scoring; /* BP_ROUTE_* */
+  uint64_t required;
+  uint32_t n_used;
+  uint32_t n_groups;      /* 0 or 1: none */
+  uint32_t n_groups_used; /* of n_groups */
+  uint32_t group_best;    /* default 1 */
+  uint32_t normalise;
+  float scale; /* default 1 */
+} bp_attr_route;
+/* group_matmul: in x [N, n_in] or [N, n_groups*n_in], [ids] [N, n_groups]; out y [N, n_groups*n_out];
+ * weights w [n, n_out, n_in], [bias] [n, n_out]. Group g by w[ids[g]], ids cut to [0, n), or by w[g]. */
+#define BP_OP_GROUP_MATMUL "group_matmul"
+typedef struct bp_attr_group_matmul {
+  uint32_t struct_size;
+  uint32_t n_groups;
+  uint64_t required;
+} bp_attr_group_matmul;
+/* group_sum: in x [N, n_groups*dim], shares [N, n_groups]; out y [N, dim]: groups times shares. */
+#define BP_OP_GROUP_SUM "group_sum"
+typedef struct bp_attr_group_sum {
+  uint32_t struct_size;
+  uint32_t n_groups;
+  uint64_t required;
+} bp_attr_group_sum;
 
 #ifdef __cplusplus
 }

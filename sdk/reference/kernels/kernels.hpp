@@ -53,6 +53,18 @@ void kv_write(const OpCall& call, uint32_t kv_slot, const Matrix& k, const Matri
 // Attention of q over the KV slot; sinks may be null.
 void attend(const OpCall& call, const bp_attr_attention& attributes, const float* sinks);
 
+// ids and shares [n_used] of one row of logits [n_experts]; bias may be null.
+void route_row(const bp_attr_route& attributes, const float* logits, const float* bias,
+               uint32_t n_experts, float* ids, float* shares);
+
+// Group g of a row of y is matrix ids[g] of w, or g where ids is null, times the row's group of x,
+// or times the whole row where x has one group. bias [n_matrices, n_out] may be null.
+void group_matmul(const OpCall& call, const Matrix& x, const Matrix* ids, uint32_t n_groups,
+                  const WeightRows& w, const WeightRows* bias, const Matrix& y);
+
+// y[t] = sum over groups of shares[t][g] * group g of x[t].
+void group_sum(const Matrix& x, const Matrix& shares, const Matrix& y);
+
 [[nodiscard]] double soft_cap(double cap, double x);
 
 }  // namespace bp::reference

@@ -23,6 +23,7 @@ Status run_gated_mlp(const OpCall& call);
 Status run_softcap(const OpCall& call);
 Status run_residual_scale(const OpCall& call);
 Status run_lm_head(const OpCall& call);
+Status run_moe(const OpCall& call);
 
 Status run_select_rows(const OpCall& call);
 Status run_gather(const OpCall& call);
@@ -36,5 +37,12 @@ Status run_rotate(const OpCall& call);
 Status run_kv_write(const OpCall& call);
 Status run_attend(const OpCall& call);
 Status run_slice(const OpCall& call);
+Status run_slice_groups(const OpCall& call);
+Status run_concat_groups(const OpCall& call);
+Status run_clamp(const OpCall& call);
+Status run_add_positions(const OpCall& call);
+Status run_route(const OpCall& call);
+Status run_group_matmul(const OpCall& call);
+Status run_group_sum(const OpCall& call);
 
 }  // namespace bp::reference

@@ -20,6 +20,7 @@ constexpr Entry kTable[] = {
     {BP_OP_SOFTCAP, run_softcap},
     {BP_OP_RESIDUAL_SCALE, run_residual_scale},
     {BP_OP_LM_HEAD, run_lm_head},
+    {BP_OP_MOE, run_moe},
     {BP_OP_SELECT_ROWS, run_select_rows},
     {BP_OP_GATHER, run_gather},
     {BP_OP_MATMUL, run_matmul},
@@ -32,6 +33,13 @@ constexpr Entry kTable[] = {
     {BP_OP_KV_WRITE, run_kv_write},
     {BP_OP_ATTEND, run_attend},
     {BP_OP_SLICE, run_slice},
+    {BP_OP_SLICE_GROUPS, run_slice_groups},
+    {BP_OP_CONCAT_GROUPS, run_concat_groups},
+    {BP_OP_CLAMP, run_clamp},
+    {BP_OP_ADD_POSITIONS, run_add_positions},
+    {BP_OP_ROUTE, run_route},
+    {BP_OP_GROUP_MATMUL, run_group_matmul},
+    {BP_OP_GROUP_SUM, run_group_sum},
 };
 
 }  // namespace

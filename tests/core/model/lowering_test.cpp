@@ -262,12 +262,12 @@ TEST(LoweringTest, RefusesModelsThatDoNotFit) {
         "has shape [32, 32], expected [n_kv_heads[i] * head_dim, dim] = [16, 32]"}},
       {"wrong number of dimensions",
        [](FakeModel& m) {
-         m.tensor("output_norm.weight", {1, 32});
+         m.tensor("output_norm.weight", {2, 32});
        },
-       {"'output_norm.weight'", "has shape [1, 32], expected [dim] = [32]"}},
+       {"'output_norm.weight'", "has shape [2, 32], expected [dim] = [32]"}},
       {"missing tensor",
        [](FakeModel& m) { m.remove("blk.1.ffn_up.weight"); },
-       {"missing tensor for weight ffn_up (", "decoder.yaml:", "names tried: blk.1.ffn_up.weight"}},
+       {"missing tensor for weight ffn_up (", "moe.yaml:", "names tried: blk.1.ffn_up.weight"}},
       {"one bias without the others",
        [](FakeModel& m) { m.tensor("blk.0.attn_q.bias", {32}); },
        {"missing tensor for weight attn_k_bias (", "decoder.yaml:"}},
@@ -310,8 +310,8 @@ TEST(LoweringTest, RefusesModelsThatDoNotFit) {
        [](FakeModel& m) { m.metadata.u64("llama.rope.dimension_count", 7); },
        {"rope inv_freq (", "n_dims must be even and positive, not 7"}},
       {"unknown scaling",
-       [](FakeModel& m) { m.metadata.string("llama.rope.scaling.type", "longrope"); },
-       {"rope inv_freq (", "scaling 'longrope' is unknown"}},
+       [](FakeModel& m) { m.metadata.string("llama.rope.scaling.type", "longrop"); },
+       {"rope inv_freq (", "scaling 'longrop' is unknown", "nearest: longrope"}},
       {"heads that do not divide",
        [](FakeModel& m) {
          m.metadata.u64s("llama.attention.head_count_kv", {2, 3});

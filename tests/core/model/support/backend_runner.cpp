@@ -99,13 +99,33 @@ CheckFunction BackendRunner::check() const {
 Result<std::vector<float>> BackendRunner::last_logits(const Program& program,
                                                       const std::vector<int32_t>& tokens,
                                                       uint32_t chunk) const {
+  std::vector<uint32_t> steps;
+  for (size_t first = 0; first < tokens.size(); first += chunk) {
+    steps.push_back(static_cast<uint32_t>(std::min<size_t>(chunk, tokens.size() - first)));
+  }
+  BP_ASSIGN(auto logits, run_steps(program, tokens, steps, BP_DTYPE_NONE));
+  return std::move(logits.back());
+}
+
+Result<std::vector<std::vector<float>>> BackendRunner::decoded_logits(
+    const Program& program, const std::vector<int32_t>& tokens, uint32_t n_prompt) const {
+  std::vector<uint32_t> steps(1 + tokens.size() - n_prompt, 1);
+  steps[0] = n_prompt;
+  return run_steps(program, tokens, steps, BP_DTYPE_F32);
+}
+
+Result<std::vector<std::vector<float>>> BackendRunner::run_steps(const Program& program,
+                                                                 const std::vector<int32_t>& tokens,
+                                                                 const std::vector<uint32_t>& steps,
+                                                                 bp_dtype kv) const {
   const bp_program& c = program.c();
   auto options = make_growable<bp_compile_options>();
   options.n_threads = 2;
   options.max_context = static_cast<uint32_t>(tokens.size());
-  options.max_step_tokens = chunk;
+  options.max_step_tokens = *std::max_element(steps.begin(), steps.end());
   options.max_sequences = 1;
   options.max_output_rows = 1;
+  options.k_dtype = options.v_dtype = kv;
   BP_ASSIGN(const plugin::ExecutableHandle executable, backend_.compile(c, options));
   BP_ASSIGN(const bp_memory_info memory, executable.memory());
   const size_t n_blocks = (tokens.size() + memory.block_size - 1) / memory.block_size;
@@ -116,19 +136,21 @@ Result<std::vector<float>> BackendRunner::last_logits(const Program& program,
   step.blocks.resize(n_blocks);
   std::iota(step.blocks.begin(), step.blocks.end(), 1);
   step.logits.resize(c.values[c.outputs[0]].width);
-  for (size_t first = 0; first < tokens.size(); first += chunk) {
-    const size_t n = std::min<size_t>(chunk, tokens.size() - first);
+  std::vector<std::vector<float>> logits;
+  size_t first = 0;
+  for (const uint32_t n : steps) {
     const auto begin = tokens.begin() + static_cast<ptrdiff_t>(first);
     step.tokens.assign(begin, begin + static_cast<ptrdiff_t>(n));
     step.positions.resize(n);
     std::iota(step.positions.begin(), step.positions.end(), static_cast<int32_t>(first));
-    step.query_start = {0, static_cast<uint32_t>(n)};
+    step.query_start = {0, n};
     step.context_len = {static_cast<uint32_t>(first + n)};
-    step.rows.clear();
-    if (first + n == tokens.size()) step.rows = {static_cast<uint32_t>(n - 1)};
+    step.rows = {n - 1};
     BP_TRY(run_step(executable, program, step));
+    logits.push_back(step.logits);
+    first += n;
   }
-  return step.logits;
+  return logits;
 }
 
 double relative_rms(const std::vector<float>& a, const std::vector<float>& b) {

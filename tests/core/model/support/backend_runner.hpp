@@ -27,8 +27,18 @@ class BackendRunner {
   // Logits of the last of `tokens`, which are run in steps of at most `chunk`.
   Result<std::vector<float>> last_logits(const Program& program, const std::vector<int32_t>& tokens,
                                          uint32_t chunk = 512) const;
+  // Logits behind the first n_prompt of `tokens`, run in one step, and behind each of the rest, run
+  // one by one; the KV cache in float32.
+  Result<std::vector<std::vector<float>>> decoded_logits(const Program& program,
+                                                         const std::vector<int32_t>& tokens,
+                                                         uint32_t n_prompt) const;
 
  private:
+  // Runs `tokens` in steps of the given sizes; the logits behind the last of each.
+  Result<std::vector<std::vector<float>>> run_steps(const Program& program,
+                                                    const std::vector<int32_t>& tokens,
+                                                    const std::vector<uint32_t>& steps,
+                                                    bp_dtype kv) const;
   explicit BackendRunner(std::unique_ptr<plugin::HostServices> host, plugin::BackendHandle backend)
       : host_(std::move(host)), backend_(std::move(backend)) {}
 

@@ -96,7 +96,7 @@ bp_format FakeModel::format() const {
   return format;
 }
 
-Result<LoadedModel> FakeModel::load(ResourceFolders folders, bool strict) const {
+Result<LoadedModel> FakeModel::load(ResourceFolders folders, bool strict, uint32_t context) const {
   host_ = host();
   format_ = format();
   const FormatChoice choice{"fake", &format_};
@@ -106,6 +106,7 @@ Result<LoadedModel> FakeModel::load(ResourceFolders folders, bool strict) const 
   options.host = &host_;
   options.folders = std::move(folders);
   options.strict = strict;
+  options.context = context;
   return load_model(options);
 }
 

@@ -30,7 +30,8 @@ class FakeModel {
   bool can_read = true;
 
   // Loads it; refers to this object.
-  Result<LoadedModel> load(ResourceFolders folders, bool strict = false) const;
+  Result<LoadedModel> load(ResourceFolders folders, bool strict = false,
+                           uint32_t context = 0) const;
   Result<std::unique_ptr<ModelFile>> open() const;
 
  private:

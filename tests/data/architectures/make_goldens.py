@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Logits of transformers on tiny models of each family, which tests make again from the names of their tensors.
+
+  make_goldens.py [--llama-cpp DIR] [FAMILY ...]
+
+Needs torch, transformers and safetensors, and for GGUF llama.cpp's source tree, whose converter says which tensors and
+metadata a model becomes. Writes FAMILY.json beside this file: for each dialect the metadata, the tensors' shapes, and
+for prompts of 1, 7, 33 and 100 tokens and 16 tokens decoded after the third prompt every 9th logit of the last row.
+"""
+import argparse
+import copy
+import json
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from families import FAMILIES, N_VOCAB
+
+HERE = pathlib.Path(__file__).parent
+PROMPTS = (1, 7, 33, 100)
+N_DECODED = 16
+STRIDE = 9
+MASK = (1 << 64) - 1
+
+
+def name_hash(name):
+    value = 0xCBF29CE484222325  # FNV-1a
+    for byte in name.encode():
+        value = ((value ^ byte) * 0x100000001B3) & MASK
+    return value
+
+
+def values_of(name, shape):
+    """Uniform on a grid of 2^-16, so that float32 arithmetic on it is exact in every language."""
+    n = int(np.prod(shape))
+    with np.errstate(over="ignore"):
+        z = np.uint64(name_hash(name)) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    unit = (z >> np.uint64(48)).astype(np.float64) / 32768 - 1
+    if "norm" in name or ".ln_" in name:
+        return (1 + unit / 4).astype(np.float32).reshape(shape)
+    is_small = len(shape) == 1 or "bias" in name
+    scale = 0.25 if is_small else 2.0 / 2 ** round(np.log2(shape[-1]) / 2)
+    return (unit * scale).astype(np.float32).reshape(shape)
+
+
+def tokens():
+    return [(i * i * 7 + i * 31 + 5) % (N_VOCAB - 3) + 3 for i in range(PROMPTS[-1])]
+
+
+def build(family):
+    model_class, config_class, config, _ = FAMILIES[family]
+    config = getattr(transformers, config_class)(**copy.deepcopy(config))
+    config._attn_implementation = "eager"
+    return getattr(transformers, model_class)(config).float().eval()
+
+
+def expected(folder):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    ids = tokens()
+
+    def row(logits):
+        logits = logits[0, -1].double()
+        return {"deviation": float(f"{logits.std(correction=0):.6g}"),
+                "sample": [float(f"{x:.6g}") for x in logits[::STRIDE]]}
+
+    with torch.inference_mode():
+        prompts = [{"n": n, **row(model.eval()(torch.tensor([ids[:n]])).logits)} for n in PROMPTS]
+        step = model(torch.tensor([ids[:PROMPTS[2]]]), use_cache=True)
+        decoded = []
+        for token in ids[PROMPTS[2]:PROMPTS[2] + N_DECODED]:
+            step = model(torch.tensor([[token]]), past_key_values=step.past_key_values, use_cache=True)
+            decoded.append(row(step.logits))
+    return {"prompts": prompts, "decoded": decoded}
+
+
+def flat(config, prefix="config."):
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        elif value is not None and value != [] and not (key in ("transformers_version", "dtype", "torch_dtype")):
+            yield prefix + key, value
+
+
+def rewrite(folder, values):
+    """The folder's tensors with other values, by name and old tensor."""
+    path = folder / "model.safetensors"
+    tensors = {name: values(name, tensor).contiguous() for name, tensor in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
+    return tensors
+
+
+def hugging_face(folder):
+    tensors = rewrite(folder, lambda name, old: torch.from_numpy(values_of(name, tuple(old.shape))))
+    return {"metadata": dict(flat(json.loads((folder / "config.json").read_text()))),
+            "tensors": {name: list(tensor.shape) for name, tensor in sorted(tensors.items())},
+            **expected(folder)}
+
+
+def older_style(metadata):
+    """The metadata as configurations had it before rope_parameters and layer_types."""
+    old = {}
+    for key, value in metadata.items():
+        parts = key.split(".")
+        if key == "config.layer_types":
+            continue
+        if parts[1] != "rope_parameters":
+            old[key] = value
+        elif parts[-1] == "rope_theta":
+            local = "sliding_attention" in parts
+            old["config.rope_local_base_freq" if local else "config.rope_theta"] = value
+        elif "sliding_attention" in parts or value == "default":
+            continue
+        elif parts[-1] == "partial_rotary_factor":
+            is_neox = metadata["config.model_type"] == "gpt_neox"
+            old["config.rotary_pct" if is_neox else "config.partial_rotary_factor"] = value
+        else:
+            old["config.rope_scaling." + ("type" if parts[-1] == "rope_type" else parts[-1])] = value
+    return old
+
+
+def convert(folder, out):
+    """llama.cpp's converter, without a tokenizer."""
+    import conversion
+    from conversion.base import ModelBase, ModelType, get_model_architecture, gguf
+    (folder / "tokenizer.json").write_text(json.dumps(
+        {"model": {"type": "BPE", "vocab": {f"t{i}": i for i in range(N_VOCAB)}, "merges": []}, "added_tokens": []}))
+    load = ModelBase.__dict__["load_hparams"].__func__
+
+    def load_hparams(path, is_mistral_format=False):
+        """With the keys of the hub's configurations that transformers has renamed since."""
+        params = load(path, is_mistral_format)
+        kind = params["model_type"]
+        if kind == "gpt_neox":
+            params["rotary_pct"] = params["rope_parameters"]["partial_rotary_factor"]
+            params.pop("num_key_value_heads", None)
+        if kind == "gpt2":
+            params["n_ctx"] = params["n_positions"]
+        if kind == "falcon" and not params["new_decoder_architecture"]:
+            params["num_kv_heads"] = 1
+        if kind == "deepseek_v3":
+            params["scoring_func"] = "sigmoid"
+        return params
+
+    ModelBase.load_hparams = staticmethod(load_hparams)
+    try:
+        kind = conversion.get_model_class(get_model_architecture(load_hparams(folder), ModelType.TEXT))
+        kind.set_vocab = lambda self: None
+        kind(folder, gguf.LlamaFileType.ALL_F32, out).write()
+    finally:
+        ModelBase.load_hparams = staticmethod(load)
+    return gguf.GGUFReader(out)
+
+
+def gguf_form(folder):
+    """Numbers each element, finds the numbers again after conversion, and so gives the elements the values that their
+    places in the GGUF file are to have. Where the converter adds 1 to a weight, its number becomes odd."""
+    counted = 0
+
+    def numbers(_, old):
+        nonlocal counted
+        first, counted = counted, counted + old.numel()
+        return (torch.arange(first, counted, dtype=torch.float32) * 2).reshape(old.shape)
+
+    rewrite(folder, numbers)
+    assert counted < 1 << 23
+    reader = convert(folder, folder / "model.gguf")
+    values = np.zeros(counted, dtype=np.float32)
+    tensors, given = {}, {}
+    for tensor in reader.tensors:
+        shape = [int(n) for n in tensor.shape][::-1]
+        if tensor.name.startswith("rope_"):  # from the configuration
+            given[tensor.name] = [float(x) for x in tensor.data.flatten()]
+        else:
+            found = tensor.data.reshape(-1).view(np.float32).astype(np.int64)
+            values[found // 2] = values_of(tensor.name, shape).reshape(-1) - found % 2
+        tensors[tensor.name] = shape
+    first = 0
+
+    def back(_, old):
+        nonlocal first
+        piece = values[first:first + old.numel()]
+        first += old.numel()
+        return torch.from_numpy(piece.copy()).reshape(old.shape)
+
+    rewrite(folder, back)
+    metadata = {key: field.contents() for key, field in reader.fields.items()
+                if key.partition(".")[0] not in ("GGUF", "tokenizer") and (
+                    key == "general.architecture" or not key.startswith("general."))}
+    return {"metadata": metadata, "tensors": tensors, "given": given, **expected(folder)}
+
+
+def make(family):
+    golden = {"tokens": tokens(), "stride": STRIDE}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        torch.manual_seed(1)
+        build(family).save_pretrained(folder)
+        golden["huggingface"] = hugging_face(folder)
+        golden["older_metadata"] = older_style(golden["huggingface"]["metadata"])
+        if "gguf" in FAMILIES[family][3]:
+            golden["gguf"] = gguf_form(folder)
+    text = json.dumps(golden, separators=(",", ":"))
+    for key in ("huggingface", "older_metadata", "gguf", "tensors", "prompts", "decoded"):
+        text = text.replace(f'"{key}":', f'\n"{key}":')
+    (HERE / f"{family}.json").write_text(text + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--llama-cpp", help="its source tree")
+    parser.add_argument("families", nargs="*", default=list(FAMILIES))
+    arguments = parser.parse_args()
+    if arguments.llama_cpp:
+        sys.path[:0] = [arguments.llama_cpp, arguments.llama_cpp + "/gguf-py"]
+    for family in arguments.families or FAMILIES:
+        make(family)
+        print(family, (HERE / f"{family}.json").stat().st_size)
+
+
+if __name__ == "__main__":
+    main()
