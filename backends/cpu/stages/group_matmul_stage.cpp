@@ -11,6 +11,7 @@ namespace bp::cpu {
 namespace {
 
 constexpr size_t kAlign = 64;
+constexpr uint32_t kItems = 64;
 
 size_t aligned(size_t bytes) {
   return (bytes + kAlign - 1) / kAlign * kAlign;
@@ -91,23 +92,42 @@ void GroupMatmulStage::run_strip(const StepContext& step, const Chosen& chosen, 
   }
 }
 
-void GroupMatmulStage::run(const StepContext& step, const Worker& worker) const {
-  const Chosen chosen = gather(step, worker.scratch);
-  const size_t n_pairs = size_t{spec_.count.of(step)} * spec_.n_groups;
-  auto* decoded =
-      reinterpret_cast<float*>(worker.scratch + aligned((n_matrices() + 1) * sizeof(uint32_t)) +
-                               aligned(n_pairs * sizeof(uint32_t)));
-  const uint32_t n_strips = (spec_.n_out + kStripRows - 1) / kStripRows;
+uint32_t GroupMatmulStage::n_items(const StepContext& step) const {
+  const uint64_t n_pairs = uint64_t{spec_.count.of(step)} * spec_.n_groups;
+  return static_cast<uint32_t>(std::min<uint64_t>(kItems, n_pairs * n_strips()));
+}
+
+PhaseItems GroupMatmulStage::items(const StepContext& step, uint32_t phase) const {
+  return {phase == 0 ? n_items(step) : 0};
+}
+
+void GroupMatmulStage::run(const StepContext& step, const Worker& worker, uint32_t,
+                           Items& items) const {
+  Chosen chosen{};
   uint32_t n_used = 0;
-  for (uint32_t m = 0; m < n_matrices(); ++m) {
-    n_used += chosen.begin_of[m] < chosen.begin_of[m + 1] ? 1 : 0;
+  float* decoded = nullptr;
+  for (uint32_t i; (i = items.next()) != WorkShares::kNone;) {
+    if (decoded == nullptr) {
+      const size_t n_pairs = size_t{spec_.count.of(step)} * spec_.n_groups;
+      chosen = gather(step, worker.scratch);
+      decoded =
+          reinterpret_cast<float*>(worker.scratch + aligned((n_matrices() + 1) * sizeof(uint32_t)) +
+                                   aligned(n_pairs * sizeof(uint32_t)));
+      for (uint32_t m = 0; m < n_matrices(); ++m) {
+        n_used += chosen.begin_of[m] < chosen.begin_of[m + 1] ? 1 : 0;
+      }
+    }
+    run_strips(step, chosen, part_of(i, n_items(step), n_used * n_strips()), decoded);
   }
-  const Range own = worker.share(n_used * n_strips);
-  uint32_t item = 0;
-  for (uint32_t m = 0; m < n_matrices() && item < own.end; ++m) {
+}
+
+void GroupMatmulStage::run_strips(const StepContext& step, const Chosen& chosen, Range own,
+                                  float* decoded) const {
+  uint32_t strip = 0;
+  for (uint32_t m = 0; m < n_matrices() && strip < own.end; ++m) {
     if (chosen.begin_of[m] == chosen.begin_of[m + 1]) continue;
-    for (uint32_t s = 0; s < n_strips; ++s, ++item) {
-      if (item < own.begin || item >= own.end) continue;
+    for (uint32_t s = 0; s < n_strips(); ++s, ++strip) {
+      if (strip < own.begin || strip >= own.end) continue;
       const uint32_t first = s * kStripRows;
       run_strip(step, chosen, m, first, std::min(kStripRows, spec_.n_out - first), decoded);
     }

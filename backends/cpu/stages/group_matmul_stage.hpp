@@ -24,7 +24,9 @@ struct GroupMatmulSpec {
 class GroupMatmulStage : public Stage {
  public:
   explicit GroupMatmulStage(const GroupMatmulSpec& spec);
-  void run(const StepContext& step, const Worker& worker) const override;
+  [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
+  void run(const StepContext& step, const Worker& worker, uint32_t phase,
+           Items& items) const override;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
 
  private:
@@ -34,6 +36,10 @@ class GroupMatmulStage : public Stage {
   // Rows [first, first + n) of matrix m, n <= kStripRows, as one of the float types.
   void run_strip(const StepContext& step, const Chosen& chosen, uint32_t m, uint32_t first,
                  uint32_t n, float* decoded) const;
+  // Strips [own.begin, own.end) of the matrices in use.
+  void run_strips(const StepContext& step, const Chosen& chosen, Range own, float* decoded) const;
+  [[nodiscard]] uint32_t n_items(const StepContext& step) const;
+  [[nodiscard]] uint32_t n_strips() const { return (spec_.n_out + kStripRows - 1) / kStripRows; }
   [[nodiscard]] uint32_t n_matrices() const { return spec_.weight.n_rows / spec_.n_out; }
 
   GroupMatmulSpec spec_;
