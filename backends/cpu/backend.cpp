@@ -34,8 +34,15 @@ Result<Settings> read_settings(const Params& params) {
   return settings;
 }
 
-Result<KvType> kv_type(const char* name, bp_dtype dtype) {
-  if (dtype == BP_DTYPE_NONE || dtype == BP_DTYPE_F16) return KvType::kF16;
+// bf16 where products of pairs read it as it is.
+KvType default_kv_type(const Kernels& kernels) {
+  return kernels.pack_query[static_cast<int>(KvType::kBF16)] != nullptr ? KvType::kBF16
+                                                                        : KvType::kF16;
+}
+
+Result<KvType> kv_type(const char* name, bp_dtype dtype, const Kernels& kernels) {
+  if (dtype == BP_DTYPE_NONE) return default_kv_type(kernels);
+  if (dtype == BP_DTYPE_F16) return KvType::kF16;
   if (dtype == BP_DTYPE_F32) return KvType::kF32;
   if (dtype == BP_DTYPE_BF16) return KvType::kBF16;
   if (dtype == BP_DTYPE_Q8_0) return KvType::kQ8_0;
@@ -96,8 +103,9 @@ void CpuBackend::check(const bp_program& program, CheckReport& report) {
 
 Result<KvCache> CpuBackend::make_kv(const ProgramView& program,
                                     const bp_compile_options& options) const {
-  BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype));
-  BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype));
+  const Kernels& kernels = kernels_of(settings_.isa);
+  BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype, kernels));
+  BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype, kernels));
   return KvCache(program.kv_slots(), program.header().n_kv_groups,
                  choose_block_size(options.block_size), k_type, v_type);
 }

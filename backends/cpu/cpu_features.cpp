@@ -36,10 +36,12 @@ void set_attention_kernels(Kernels& kernels);
 }  // namespace avx2_vnni
 namespace avx512_bf16 {
 void set_bf16_kernels(Kernels& kernels);
-}
+void set_attention_kernels(Kernels& kernels);
+}  // namespace avx512_bf16
 namespace amx {
 void set_tile_kernels(Kernels& kernels);
 void set_bf16_kernels(Kernels& kernels);
+void set_attention_kernels(Kernels& kernels);
 }  // namespace amx
 #endif
 #undef BP_CPU_DECLARE
@@ -99,7 +101,7 @@ bool may_use_tiles() {
 bool has_amx() {
   constexpr unsigned kNeeded = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tiles, int8
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 &&
+  return has_avx512_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 &&
          (edx & kNeeded) == kNeeded && may_use_tiles();
 }
 #endif
@@ -157,10 +159,11 @@ const Kernels& kernels_of(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAmx) {
     static const Kernels kAmx = [] {
-      Kernels kernels = kernels_of(Isa::kAvx512);
+      Kernels kernels = kernels_of(Isa::kAvx512Bf16);
       kernels.name = "amx";
       amx::set_tile_kernels(kernels);
       amx::set_bf16_kernels(kernels);
+      amx::set_attention_kernels(kernels);
       return kernels;
     }();
     return kAmx;
@@ -170,6 +173,7 @@ const Kernels& kernels_of(Isa isa) {
       Kernels kernels = kernels_of(Isa::kAvx512);
       kernels.name = "avx512_bf16";
       avx512_bf16::set_bf16_kernels(kernels);
+      avx512_bf16::set_attention_kernels(kernels);
       return kernels;
     }();
     return kAvx512Bf16;

@@ -10,8 +10,16 @@ namespace {
 constexpr uint32_t kLanes = 16;
 constexpr uint32_t kMaxBlockSize = 1024;
 
-// From one position to the next, in bytes.
-uint64_t key_step(KvType type) {
+constexpr uint32_t kHalfPairs = kValuePairPositions / 2;
+constexpr uint32_t kPairElements = 2 * kLanes;
+
+uint32_t padded(uint32_t n, uint32_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// From one position to the next, in bytes; of bf16 the average.
+uint64_t key_step(KvType type, uint32_t head_dim) {
+  if (type == KvType::kBF16) return uint64_t{padded(head_dim, kKeyPairDims)} * sizeof(uint16_t);
   return type == KvType::kF32 || type == KvType::kQ8_0 ? 4 : 2;
 }
 uint64_t value_step(KvType type, uint32_t stride) {
@@ -25,6 +33,7 @@ uint64_t scales_bytes(KvType type, uint32_t head_dim) {
 }
 
 uint64_t key_rows(KvType type, uint32_t head_dim) {
+  if (type == KvType::kBF16) return 1;
   return type == KvType::kQ8_0 ? (uint64_t{head_dim} + 3) / 4 : head_dim;
 }
 
@@ -49,7 +58,8 @@ void scatter(const Element* key, uint32_t n, uint32_t stride, uint8_t* to) {
 }  // namespace
 
 uint32_t choose_block_size(uint32_t proposed) {
-  const bool usable = proposed > 0 && proposed % kLanes == 0 && proposed <= kMaxBlockSize;
+  const bool usable =
+      proposed > 0 && proposed % kValuePairPositions == 0 && proposed <= kMaxBlockSize;
   return usable ? proposed : kDefaultBlockSize;
 }
 
@@ -60,7 +70,8 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
     Slot slot{};
     slot.shape = shape;
     slot.value_stride = (shape.v_head_dim + kLanes - 1) / kLanes * kLanes;
-    slot.key_scales = key_rows(k_type, shape.k_head_dim) * block_size * key_step(k_type);
+    slot.key_scales =
+        key_rows(k_type, shape.k_head_dim) * block_size * key_step(k_type, shape.k_head_dim);
     slot.values = slot.key_scales + block_size * scales_bytes(k_type, shape.k_head_dim);
     slot.value_scales = slot.values + block_size * value_step(v_type, slot.value_stride);
     slot.head_bytes = slot.value_scales + block_size * scales_bytes(v_type, shape.v_head_dim);
@@ -124,11 +135,11 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   tile.scale_stride = block_size_;
   tile.first = from / kLanes;
   tile.end = (to + kLanes - 1) / kLanes;
-  for (uint32_t g = tile.first; g < tile.end; ++g) {
+  for (uint32_t g = tile.first / 2 * 2; g < tile.end; ++g) {  // values of bf16: even g
     const uint32_t position = first_position + g * kLanes;
     const uint8_t* base = head(slot, blocks[position / block_size_], kv_head);
     const uint64_t offset = position % block_size_;
-    tile.keys[g] = base + offset * key_step(k_type_);
+    tile.keys[g] = base + offset * key_step(k_type_, slot.shape.k_head_dim);
     tile.values[g] = base + slot.values + offset * value_step(v_type_, slot.value_stride);
     tile.key_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.key_scales) + offset;
     tile.value_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.value_scales) + offset;
@@ -146,8 +157,9 @@ void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_hea
 
 void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                         const float* key) const {
-  uint8_t* keys = to + offset * key_step(k_type_);
   const uint32_t n = slot.shape.k_head_dim;
+  if (k_type_ == KvType::kBF16) return store_key_pairs(kernels, n, to, offset, key);
+  uint8_t* keys = to + offset * key_step(k_type_, n);
   if (k_type_ == KvType::kF32) return scatter(key, n, block_size_, keys);
   if (k_type_ == KvType::kQ8_0) {
     auto* scales = reinterpret_cast<uint16_t*>(to + slot.key_scales) + offset;
@@ -163,23 +175,79 @@ void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, u
   uint16_t narrow[64];
   for (uint32_t d = 0; d < n; d += 64) {
     const uint32_t part = std::min(64u, n - d);
-    kernels.from_f32[static_cast<int>(k_type_)](key + d, narrow, part);
+    kernels.from_f32[static_cast<int>(FloatType::kF16)](key + d, narrow, part);
     scatter(narrow, part, block_size_, keys + size_t{d} * block_size_ * sizeof(uint16_t));
   }
 }
 
 void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                           const float* value) const {
-  uint8_t* values = to + slot.values + offset * value_step(v_type_, slot.value_stride);
   const uint32_t n = slot.shape.v_head_dim;
-  if (v_type_ != KvType::kQ8_0)
+  if (v_type_ == KvType::kBF16) {
+    return store_value_pairs(kernels, slot, to + slot.values, offset, value);
+  }
+  uint8_t* values = to + slot.values + offset * value_step(v_type_, slot.value_stride);
+  if (v_type_ != KvType::kQ8_0) {
     return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
+  }
   auto* scales = reinterpret_cast<uint16_t*>(to + slot.value_scales) + offset;
   quantize(kernels, value, n, false,
            [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
              std::memcpy(values + d, q, part);
              scales[size_t{d} / kKvScaleDims * block_size_] = scale;
            });
+}
+
+void KvCache::store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* to, uint32_t offset,
+                              const float* key) const {
+  const uint32_t n_padded = padded(n, kKeyPairDims);
+  const uint32_t lane = offset % kLanes;
+  auto* group = reinterpret_cast<uint32_t*>(to) + size_t{offset - lane} * n_padded / 2 + lane;
+  for (uint32_t d = 0; d < n_padded; d += kKeyPairDims) {
+    uint16_t narrow[kKeyPairDims] = {};
+    kernels.from_f32[static_cast<int>(FloatType::kBF16)](key + d, narrow,
+                                                         std::min(kKeyPairDims, n - d));
+    uint32_t words[kKeyPairDims / 2];
+    std::memcpy(words, narrow, sizeof words);
+    for (uint32_t i = 0; i < kKeyPairDims / 2; ++i) group[size_t{d / 2 + i} * kLanes] = words[i];
+  }
+}
+
+// Positions of a pair may be stored from different threads: each touches its own elements alone.
+void KvCache::store_value_pairs(const Kernels& kernels, const Slot& slot, uint8_t* to,
+                                uint32_t offset, const float* value) const {
+  const uint32_t n = slot.shape.v_head_dim;
+  const uint32_t in_half = offset % kValuePairPositions;
+  auto* pair = reinterpret_cast<uint16_t*>(to) + size_t{offset - in_half} * slot.value_stride +
+               in_half / 2 * kPairElements + in_half % 2;
+  for (uint32_t c = 0; c < n; c += kLanes) {
+    uint16_t narrow[kLanes] = {};
+    kernels.from_f32[static_cast<int>(FloatType::kBF16)](value + c, narrow,
+                                                         std::min(kLanes, n - c));
+    for (uint32_t i = 0; i < kLanes; ++i) pair[2 * i] = narrow[i];
+    pair += size_t{kHalfPairs} * kPairElements;
+  }
+}
+
+KvTile KvCache::hide_values(const KvTile& tile, uint32_t first, uint32_t end,
+                            uint16_t* copy) const {
+  if (v_type_ != KvType::kBF16) return tile;
+  KvTile hidden = tile;
+  const size_t half_elements = size_t{kValuePairPositions} * tile.value_stride;
+  for (uint32_t p = first / kValuePairPositions * kValuePairPositions; p < end;
+       p += kValuePairPositions) {
+    std::memcpy(copy, tile.values[p / kLanes], half_elements * sizeof(uint16_t));
+    for (uint32_t i = 0; i < kValuePairPositions; ++i) {
+      if (p + i >= first && p + i < end) continue;
+      for (uint32_t c = 0; c < tile.value_stride; ++c) {
+        const size_t block = size_t{c / kLanes} * kHalfPairs + i / 2;
+        copy[block * kPairElements + c % kLanes * 2 + i % 2] = 0;
+      }
+    }
+    hidden.values[p / kLanes] = copy;
+    copy += half_elements;
+  }
+  return hidden;
 }
 
 }  // namespace bp::cpu

@@ -3,6 +3,9 @@
 // [block_size], transposed so that scores need no sums across lanes, then the values [block_size]
 // [v_head_dim rounded up to 16]. Blocks of a slot lie one after another.
 //
+// Keys of bf16 are [block_size / 16][k_head_dim / 2][16][2], values [block_size / 32]
+// [v_head_dim / 16][16][16][2], as kernel_table.hpp says.
+//
 // 8-bit keys are [k_head_dim / 4][block_size][4], rounded up; their scales [k_head_dim / 32]
 // [block_size] as f16 follow them. The scales of 8-bit values, [v_head_dim / 32][block_size],
 // follow the values.
@@ -21,7 +24,7 @@ namespace bp::cpu {
 
 inline constexpr uint32_t kDefaultBlockSize = 64;
 
-// The proposed block size where kernels take it, a multiple of 16 up to 1024; else 64.
+// The proposed block size where kernels take it, a multiple of 32 up to 1024; else 64.
 [[nodiscard]] uint32_t choose_block_size(uint32_t proposed);
 
 class KvCache {
@@ -48,6 +51,11 @@ class KvCache {
   // sequence's block table; positions outside [begin, end) are left out.
   [[nodiscard]] KvTile tile(uint32_t slot, uint32_t head, const int32_t* blocks,
                             uint32_t first_position, uint32_t begin, uint32_t end) const;
+
+  // The tile with values that accumulate_tile may read for positions [first, end) of it, though
+  // some beside them are not finite; copy has room for a tile of bf16 values.
+  [[nodiscard]] KvTile hide_values(const KvTile& tile, uint32_t first, uint32_t end,
+                                   uint16_t* copy) const;
 
   // Stores one head's key [k_head_dim] and value [v_head_dim] at a position of a block. Different
   // heads or positions may be stored from different threads.
@@ -77,6 +85,11 @@ class KvCache {
                  const float* key) const;
   void store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                    const float* value) const;
+
+  void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* to, uint32_t offset,
+                       const float* key) const;
+  void store_value_pairs(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
+                         const float* value) const;
 
   std::vector<Slot> slots_;
   uint32_t n_groups_;

@@ -1,9 +1,11 @@
 // Attention of a few query rows to one tile of 64 positions of the cache.
 
+#include "backends/cpu/kernels/attention_pairs.inl"
 #include "backends/cpu/kernels/attention_q8.inl"
+#include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/float_types.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
-#include "backends/cpu/kernels/math.inl"
+#include "backends/cpu/kernels/softmax.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
@@ -54,16 +56,10 @@ inline void score_rows(const KvTile& tile, const float* queries, size_t query_st
 template <class Type>
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
-  switch (n_rows) {
-    case 1:
-      return score_rows<Type, 1>(tile, queries, query_stride, head_dim, scores);
-    case 2:
-      return score_rows<Type, 2>(tile, queries, query_stride, head_dim, scores);
-    case 3:
-      return score_rows<Type, 3>(tile, queries, query_stride, head_dim, scores);
-    default:
-      return score_rows<Type, 4>(tile, queries, query_stride, head_dim, scores);
-  }
+  for_few_rows(n_rows, [&](uint32_t row, auto m) {
+    score_rows<Type, m.value>(tile, queries + row * query_stride, query_stride, head_dim,
+                              scores + row * kTilePositions);
+  });
 }
 
 // C vectors of 16 columns, positions ascending.
@@ -109,58 +105,47 @@ inline void accumulate_rows(const KvTile& tile, const float* probabilities, uint
 template <class Type>
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  switch (n_rows) {
-    case 1:
-      return accumulate_rows<Type, 1>(tile, probabilities, first, end, out, out_stride);
-    case 2:
-      return accumulate_rows<Type, 2>(tile, probabilities, first, end, out, out_stride);
-    case 3:
-      return accumulate_rows<Type, 3>(tile, probabilities, first, end, out, out_stride);
-    default:
-      return accumulate_rows<Type, 4>(tile, probabilities, first, end, out, out_stride);
-  }
+  for_few_rows(n_rows, [&](uint32_t row, auto m) {
+    accumulate_rows<Type, m.value>(tile, probabilities + row * kTilePositions, first, end,
+                                   out + row * out_stride, out_stride);
+  });
 }
 
-float softmax_tile(float* scores, uint32_t first, uint32_t end, float scale, float softcap,
-                   float* maximum, float* sum) {
-  const F32x16 below = broadcast(-__builtin_inff());
-  F32x16 largest = broadcast(*maximum);
-  F32x16 x[kTileGroups];
-  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
-    x[g] = mul(load(scores + 16 * g), broadcast(scale));
-    if (softcap != 0) x[g] = mul(broadcast(softcap), tanh(div(x[g], broadcast(softcap))));
-    const int base = static_cast<int>(16 * g);
-    x[g] = where_between(static_cast<int>(first) - base, static_cast<int>(end) - base, x[g], below);
-    largest = max(largest, x[g]);
+template <class Type>
+bool values_finite(const KvTile& tile, uint32_t first, uint32_t end) {
+  I32x16 largest = broadcast_int(0);
+  for (uint32_t i = first; i < end; ++i) {
+    const auto* v = Type::at(tile.values[i / 16]) + (i % 16) * tile.value_stride;
+    for (uint32_t c = 0; c < tile.value_stride; c += 16) {
+      largest = max(largest, magnitude_bits(Type::load(v + c)));
+    }
   }
-  const float now = reduce_max(largest);
-  F32x16 total = zero();
-  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
-    x[g] = exp(sub(x[g], broadcast(now)));
-    total = add(total, x[g]);
-    store(scores + 16 * g, x[g]);
-  }
-  float factors[16];
-  store(factors, exp(broadcast(*maximum - now)));
-  *maximum = now;
-  *sum = *sum * factors[0] + reduce_add(total);
-  return factors[0];
+  return reduce_max(largest) < kInfinityBits;
+}
+
+template <class Type>
+void set_float_attention(KvType type, Kernels& kernels) {
+  const int i = static_cast<int>(type);
+  kernels.score_tile[i] = score_tile<Type>;
+  kernels.accumulate_tile[i] = accumulate_tile<Type>;
+  kernels.values_finite[i] = values_finite<Type>;
 }
 
 }  // namespace
 
 void set_attention_kernels(Kernels& kernels) {
-  kernels.score_tile[static_cast<int>(KvType::kF32)] = score_tile<F32>;
-  kernels.score_tile[static_cast<int>(KvType::kF16)] = score_tile<F16>;
-  kernels.score_tile[static_cast<int>(KvType::kBF16)] = score_tile<BF16>;
-  kernels.score_tile[static_cast<int>(KvType::kQ8_0)] = score_tile_q8;
-  kernels.accumulate_tile[static_cast<int>(KvType::kF32)] = accumulate_tile<F32>;
-  kernels.accumulate_tile[static_cast<int>(KvType::kF16)] = accumulate_tile<F16>;
-  kernels.accumulate_tile[static_cast<int>(KvType::kBF16)] = accumulate_tile<BF16>;
-  kernels.accumulate_tile[static_cast<int>(KvType::kQ8_0)] = accumulate_tile_q8;
-  kernels.softmax_tile = softmax_tile;
+  set_float_attention<F32>(KvType::kF32, kernels);
+  set_float_attention<F16>(KvType::kF16, kernels);
+  constexpr int bf16 = static_cast<int>(KvType::kBF16), q8 = static_cast<int>(KvType::kQ8_0);
+  kernels.score_tile[bf16] = score_tile_pairs;
+  kernels.accumulate_tile[bf16] = accumulate_tile_pairs;
+  kernels.values_finite[bf16] = values_finite_pairs;
+  kernels.pack_query[q8] = quantize_query;
+  kernels.score_tile[q8] = score_tile_q8;
+  kernels.accumulate_tile[q8] = accumulate_tile_q8;
+  kernels.values_finite[q8] = values_finite_q8;
+  for (SoftmaxTile& softmax : kernels.softmax_tile) softmax = softmax_tile<StoreFloats>;
   kernels.quantize_kv = quantize_kv;
-  kernels.quantize_query = quantize_query;
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

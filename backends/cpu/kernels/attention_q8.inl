@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/block_scale.inl"
+#include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -166,16 +167,10 @@ inline void score_rows_q8(const KvTile& tile, const float* queries, size_t query
 
 void score_tile_q8(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                    uint32_t head_dim, float* scores) {
-  switch (n_rows) {
-    case 1:
-      return score_rows_q8<1>(tile, queries, query_stride, head_dim, scores);
-    case 2:
-      return score_rows_q8<2>(tile, queries, query_stride, head_dim, scores);
-    case 3:
-      return score_rows_q8<3>(tile, queries, query_stride, head_dim, scores);
-    default:
-      return score_rows_q8<4>(tile, queries, query_stride, head_dim, scores);
-  }
+  for_few_rows(n_rows, [&](uint32_t row, auto m) {
+    score_rows_q8<m.value>(tile, queries + row * query_stride, query_stride, head_dim,
+                           scores + row * kTilePositions);
+  });
 }
 
 // weights[m][s][i] = probability of position i times the scale of its dimensions [32 s, 32 s + 32)
@@ -243,16 +238,25 @@ inline void accumulate_rows_q8(const KvTile& tile, const float* probabilities, u
 
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  switch (n_rows) {
-    case 1:
-      return accumulate_rows_q8<1>(tile, probabilities, first, end, out, out_stride);
-    case 2:
-      return accumulate_rows_q8<2>(tile, probabilities, first, end, out, out_stride);
-    case 3:
-      return accumulate_rows_q8<3>(tile, probabilities, first, end, out, out_stride);
-    default:
-      return accumulate_rows_q8<4>(tile, probabilities, first, end, out, out_stride);
+  for_few_rows(n_rows, [&](uint32_t row, auto m) {
+    accumulate_rows_q8<m.value>(tile, probabilities + row * kTilePositions, first, end,
+                                out + row * out_stride, out_stride);
+  });
+}
+
+bool values_finite_q8(const KvTile& tile, uint32_t first, uint32_t end) {
+  I32x16 largest = broadcast_int(0);
+  const uint32_t n_scales = (tile.value_stride + kKvScaleDims - 1) / kKvScaleDims;
+  for (uint32_t g = first / 16; g * 16 < end; ++g) {
+    const int base = static_cast<int>(16 * g);
+    for (uint32_t s = 0; s < n_scales; ++s) {
+      const F32x16 scale = load_f16(tile.value_scales[g] + size_t{s} * tile.scale_stride);
+      const F32x16 read = where_between(static_cast<int>(first) - base,
+                                        static_cast<int>(end) - base, scale, zero());
+      largest = max(largest, magnitude_bits(read));
+    }
   }
+  return reduce_max(largest) < kInfinityBits;
 }
 
 }  // namespace

@@ -19,7 +19,14 @@ inline constexpr uint32_t kTilePositions = 64;
 inline constexpr uint32_t kTileGroups = 4;
 
 // Rows of queries that attention kernels take at once.
-inline constexpr uint32_t kMaxQueryRows = 4;
+inline constexpr uint32_t kMaxQueryRows = 32;
+
+// Keys and values of bf16 stand in pairs, so that one instruction multiplies two: keys of 16
+// positions as [dims / 2][16][2], dims rounded up to kKeyPairDims with zeros; values of 32
+// positions as [columns / 16][16][16][2], column blocks, pairs of positions, columns, positions of
+// the pair. Both are what a tile register takes.
+inline constexpr uint32_t kKeyPairDims = 32;
+inline constexpr uint32_t kValuePairPositions = 32;
 
 // Activations of quantised products: 8-bit integers with one scale per 32 columns ("block"), in
 // panels of n rows. A panel is
@@ -143,7 +150,8 @@ using Bf16Dot = void (*)(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
 // dimensions lie together, [head_dim / 4][key_stride][4], so that one instruction serves 16
 // positions. Scales lie [head_dim / 32][scale_stride]. Groups that hold no position in [first, end)
-// are never read.
+// are never read. Keys and values of bf16 lie as kKeyPairDims says; values[g] of an even g is where
+// 32 positions begin.
 struct KvTile {
   const void* keys[kTileGroups];
   const void* values[kTileGroups];
@@ -155,14 +163,25 @@ struct KvTile {
   uint32_t first, end;    // groups [first, end) are read
 };
 
-// scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows rows, of floats
-// or of the records above.
+// scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows packed rows.
 using ScoreTile = void (*)(const KvTile& tile, const float* queries, size_t query_stride,
                            uint32_t n_rows, uint32_t head_dim, float* scores);
 
-// out[r] += sum over positions [first, end) of probabilities[r * 64 + i] * value of position i.
+// Scores [64] of one row become probabilities against the running maximum, in the form that
+// accumulate_tile takes: 64 floats, or as many bf16. Positions outside [first, end) get 0. The
+// maximum is log2(e) times that of the scaled, capped scores; sums [16] gather the probabilities.
+// Returns the factor for what was accumulated before.
+using SoftmaxTile = float (*)(float* scores, uint32_t first, uint32_t end, float scale,
+                              float softcap, float* maximum, float* sums);
+
+// out[r] += sum over positions [first, end) of probability i of row r * value of position i, for
+// n_rows <= kMaxQueryRows rows, probabilities 64 floats apart. Values of bf16 are read in pairs or
+// 32 positions at once; what lies outside must be finite, its probability is 0.
 using AccumulateTile = void (*)(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                                 uint32_t first, uint32_t end, float* out, size_t out_stride);
+
+// Whether all that accumulate_tile of a type reads for positions [first, end) is finite.
+using ValuesFinite = bool (*)(const KvTile& tile, uint32_t first, uint32_t end);
 
 struct Kernels {
   const char* name;
@@ -194,17 +213,17 @@ struct Kernels {
 
   void (*from_f32[kFloatTypes])(const float* x, void* y, size_t n);  // rounds to nearest even
 
-  ScoreTile score_tile[kKvTypes];            // by the type of the keys
-  AccumulateTile accumulate_tile[kKvTypes];  // by the type of the values
+  // By the type of the keys. pack_query turns x [head_dim], zeros after it up to a multiple of
+  // kKvScaleDims, into what score_tile takes, where it stands; null where that is floats.
+  void (*pack_query[kKvTypes])(float* x, uint32_t head_dim);
+  ScoreTile score_tile[kKvTypes];
+  // By the type of the values.
+  SoftmaxTile softmax_tile[kKvTypes];
+  AccumulateTile accumulate_tile[kKvTypes];
+  ValuesFinite values_finite[kKvTypes];
   // x [n], n <= kKvScaleDims, of a key or a value to 8 bits: scale is f16; q from n on is 0.
   void (*quantize_kv)(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDims],
                       uint16_t* scale);
-  // Turns x [head_dim] into the records of a query, where it stands.
-  void (*quantize_query)(float* x, uint32_t head_dim);
-  // Scores of one row become probabilities against the running maximum: positions outside
-  // [first, end) get 0; returns the factor for what was accumulated before.
-  float (*softmax_tile)(float* scores, uint32_t first, uint32_t end, float scale, float softcap,
-                        float* maximum, float* sum);
 };
 
 }  // namespace bp::cpu

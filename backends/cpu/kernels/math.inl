@@ -24,6 +24,21 @@ inline F32x16 exp(F32x16 x) {
   return where_less(x, broadcast(-87.3f), zero(), scale_by_power_of_two(p, n));
 }
 
+// 2^x for x <= 0 within 2 units in the last place, 2^0 exactly; below -126 it is 0.
+inline F32x16 exp2_of_negative(F32x16 x) {
+  const F32x16 clamped = max(broadcast(-200.0f), x);
+  const F32x16 n = round(clamped);
+  const F32x16 r = sub(clamped, n);
+  // Minimax polynomial on [-1/2, 1/2] but for its first coefficient.
+  F32x16 p = broadcast(1.3276470970e-3f);
+  p = fma(p, r, broadcast(9.6755415962e-3f));
+  p = fma(p, r, broadcast(5.5507132790e-2f));
+  p = fma(p, r, broadcast(2.4022119719e-1f));
+  p = fma(p, r, broadcast(6.9314696706e-1f));
+  p = fma(p, r, broadcast(1.0f));
+  return where_less(x, broadcast(-126.0f), zero(), scale_by_power_of_two(p, n));
+}
+
 inline F32x16 sigmoid(F32x16 x) {
   const F32x16 one = broadcast(1.0f);
   return div(one, add(one, exp(sub(zero(), x))));

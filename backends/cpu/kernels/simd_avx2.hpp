@@ -31,6 +31,9 @@ struct F32x16 {
 struct I32x16 {
   __m256i a, b;
 };
+struct Bf16Pairs {
+  F32x16 even, odd;
+};
 struct U8x64 {
   __m256i a, b;
 };
@@ -148,6 +151,19 @@ inline __m256 widen_bf16(__m128i x) {
 }
 inline F32x16 load_bf16(const uint16_t* p) {
   return {widen_bf16(load_128(p)), widen_bf16(load_128(p + 8))};
+}
+inline __m256 even_bf16(__m256i pairs) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+}
+inline __m256 odd_bf16(__m256i pairs) {
+  const __m256i mask = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+  return _mm256_castsi256_ps(_mm256_and_si256(pairs, mask));
+}
+// Sixteen pairs, as they lie.
+inline Bf16Pairs load_bf16_pairs(const uint16_t* p) {
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16));
+  return {{even_bf16(low), even_bf16(high)}, {odd_bf16(low), odd_bf16(high)}};
 }
 inline void store_f16(uint16_t* p, F32x16 x) {
   constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;

@@ -23,6 +23,9 @@ struct F32x16 {
 struct I32x16 {
   int32x4_t v[4];
 };
+struct Bf16Pairs {
+  F32x16 even, odd;
+};
 struct U8x64 {
   uint8x16_t v[4];
 };
@@ -142,6 +145,14 @@ inline F32x16 load_f16(const uint16_t* p) {
 inline F32x16 load_bf16(const uint16_t* p) {
   return quarters<F32x16>(
       [&](int i) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)); });
+}
+// Sixteen pairs, as they lie.
+inline Bf16Pairs load_bf16_pairs(const uint16_t* p) {
+  const auto pairs = [&](int i) { return vreinterpretq_u32_u16(vld1q_u16(p + 8 * i)); };
+  return {quarters<F32x16>([&](int i) { return vreinterpretq_f32_u32(vshlq_n_u32(pairs(i), 16)); }),
+          quarters<F32x16>([&](int i) {
+            return vreinterpretq_f32_u32(vandq_u32(pairs(i), vdupq_n_u32(0xffff0000u)));
+          })};
 }
 inline void store_f16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 4; ++i) {

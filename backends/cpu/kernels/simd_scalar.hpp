@@ -35,6 +35,9 @@ struct F32x16 {
 struct I32x16 {
   Ints v;
 };
+struct Bf16Pairs {
+  F32x16 even, odd;
+};
 struct U8x64 {
   Bytes v;
 };
@@ -153,6 +156,11 @@ inline F32x16 load_f16(const uint16_t* p) {
 }
 inline F32x16 load_bf16(const uint16_t* p) {
   return {(Floats)(__builtin_convertvector(read<HalfWords>(p), Ints) << 16)};
+}
+// Sixteen pairs, as they lie.
+inline Bf16Pairs load_bf16_pairs(const uint16_t* p) {
+  const Words pairs = read<Words>(p);
+  return {{(Floats)(pairs << 16)}, {(Floats)(pairs & 0xffff0000u)}};
 }
 inline float float_of(uint32_t bits) {
   float x;

@@ -1,36 +1,34 @@
 #include "backends/cpu/stages/attention_stage.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 namespace bp::cpu {
 
 namespace {
 
-constexpr uint32_t kItemRows = 48;  // query rows of an item, about
+constexpr uint32_t kItemRows = 64;  // query rows of an item, about
 
-// With no more new tokens a sequence the items of a KV head write it themselves.
+// With no more new tokens a sequence the items of a KV head write them themselves.
 constexpr uint32_t kMaxOwnWrites = 4;
 
-constexpr size_t round_up_16(size_t n) {
-  return (n + 15) / 16 * 16;
-}
-
-// Room for a query as floats or as records of 8 bits.
-constexpr size_t query_words(uint32_t head_dim) {
-  static_assert(kQueryRecordWords <= kKvScaleDims);
-  return (size_t{head_dim} + kKvScaleDims - 1) / kKvScaleDims * kKvScaleDims;
-}
+// With fewer items a worker, long sequences are split.
+constexpr uint32_t kItemsPerWorker = 8;
+constexpr size_t kSplitFloats = size_t{512} << 10;  // of all spans of a step
 
 constexpr uint32_t kWriteItems = 64;
 
+uint32_t n_new(const bp_batch& batch, uint32_t sequence) {
+  return batch.query_start[sequence + 1] - batch.query_start[sequence];
+}
+
 uint32_t longest_query(const bp_batch& batch) {
   uint32_t longest = 0;
-  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    longest = std::max(longest, batch.query_start[s + 1] - batch.query_start[s]);
-  }
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) longest = std::max(longest, n_new(batch, s));
   return longest;
+}
+
+AttentionItem::Place whole(const bp_batch& batch, uint32_t sequence, uint32_t kv_head) {
+  return {sequence, {batch.query_start[sequence], batch.query_start[sequence + 1]}, kv_head};
 }
 
 }  // namespace
@@ -55,158 +53,14 @@ uint32_t AttentionStage::chunk_tokens() const {
   return std::max(kMaxOwnWrites, kItemRows / group());
 }
 
-// Query rows of one item with what they have gathered so far.
-class AttentionStage::Item {
- public:
-  static size_t scratch_floats(uint32_t n_rows, const bp_kv_slot& slot) {
-    return n_rows * (query_words(slot.k_head_dim) + round_up_16(slot.v_head_dim) + 2) +
-           size_t{kMaxQueryRows} * kTilePositions + 16;
-  }
-
-  Item(const AttentionStage& stage, const StepContext& step, uint32_t sequence, Range tokens,
-       uint32_t head, float* scratch)
-      : spec_(stage.spec_),
-        slot_(stage.slot_),
-        step_(step),
-        tokens_(tokens),
-        head_(head),
-        group_(stage.group()),
-        n_rows_((tokens.end - tokens.begin) * group_),
-        query_stride_(query_words(slot_.k_head_dim)),
-        out_stride_(round_up_16(slot_.v_head_dim)),
-        context_(step.batch->context_len[sequence]) {
-    const bp_block_table& table = step.batch->block_tables[slot_.group];
-    blocks_ = table.blocks + size_t{sequence} * table.stride;
-    scores_ = scratch;
-    queries_ = scores_ + size_t{kMaxQueryRows} * kTilePositions;
-    out_ = queries_ + n_rows_ * query_stride_;
-    maximum_ = out_ + n_rows_ * out_stride_;
-    sum_ = maximum_ + n_rows_;
-  }
-
-  void run() {
-    start();
-    const uint32_t begin = seen(0).begin;
-    const uint32_t end = seen(n_rows_ - 1).end;
-    for (uint32_t first = begin / kTilePositions * kTilePositions; first < end;
-         first += kTilePositions) {
-      run_tile(first, begin, end);
-    }
-    finish();
-  }
-
- private:
-  [[nodiscard]] uint32_t token(uint32_t row) const { return tokens_.begin + row / group_; }
-  [[nodiscard]] uint32_t query_head(uint32_t row) const { return head_ * group_ + row % group_; }
-
-  // Positions that a row attends to; both ends ascend with the row.
-  [[nodiscard]] Range seen(uint32_t row) const {
-    const auto position = static_cast<uint32_t>(step_.batch->positions[token(row)]);
-    const uint32_t begin =
-        spec_.window != 0 && position + 1 > spec_.window ? position + 1 - spec_.window : 0;
-    return {begin, spec_.causal ? position + 1 : context_};
-  }
-  // The part of it in the tile, relative to the tile.
-  [[nodiscard]] Range seen_in(uint32_t row, uint32_t first) const {
-    const Range all = seen(row);
-    const uint32_t begin = std::max(all.begin, first) - first;
-    const uint32_t end = std::min(std::max(all.end, first) - first, kTilePositions);
-    return {begin, std::max(begin, end)};
-  }
-
-  void start() {
-    for (uint32_t r = 0; r < n_rows_; ++r) {
-      float* query = queries_ + r * query_stride_;
-      spec_.queries.load(step_, token(r), query_head(r), query);
-      if (step_.kv->k_type() == KvType::kQ8_0) {
-        step_.kernels->quantize_query(query, slot_.k_head_dim);
-      }
-      const float* sink = spec_.sinks == nullptr ? nullptr : spec_.sinks + query_head(r);
-      maximum_[r] = sink == nullptr ? -std::numeric_limits<float>::infinity() : *sink;
-      sum_[r] = sink == nullptr ? 0 : 1;
-    }
-    std::fill_n(out_, n_rows_ * out_stride_, 0.0f);
-  }
-
-  void run_tile(uint32_t first, uint32_t begin, uint32_t end) {
-    const KvTile tile = step_.kv->tile(spec_.kv_slot, head_, blocks_, first, begin, end);
-    uint32_t row = 0;
-    while (row < n_rows_) {
-      const Range own = seen_in(row, first);
-      if (own.begin == own.end) {
-        ++row;
-        continue;
-      }
-      uint32_t n = 1;
-      while (n < kMaxQueryRows && row + n < n_rows_ && has_any(row + n, first)) ++n;
-      run_rows(tile, first, row, n);
-      row += n;
-    }
-  }
-  [[nodiscard]] bool has_any(uint32_t row, uint32_t first) const {
-    const Range own = seen_in(row, first);
-    return own.begin != own.end;
-  }
-
-  void run_rows(const KvTile& tile, uint32_t first, uint32_t row, uint32_t n) {
-    const Kernels& kernels = *step_.kernels;
-    KvTile part = tile;
-    part.first = seen_in(row, first).begin / 16;
-    part.end = (seen_in(row + n - 1, first).end + 15) / 16;
-    kernels.score_tile[static_cast<int>(step_.kv->k_type())](
-        part, queries_ + row * query_stride_, query_stride_, n, slot_.k_head_dim, scores_);
-    bool same = true;
-    const Range shared = seen_in(row, first);
-    for (uint32_t r = 0; r < n; ++r) {
-      const Range own = seen_in(row + r, first);
-      same = same && own.begin == shared.begin && own.end == shared.end;
-      const float factor =
-          kernels.softmax_tile(scores_ + r * kTilePositions, own.begin, own.end, spec_.scale,
-                               spec_.softcap, &maximum_[row + r], &sum_[row + r]);
-      float* out = out_ + (row + r) * out_stride_;
-      if (factor != 1) kernels.scale(out, factor, out, out_stride_);
-    }
-    const AccumulateTile accumulate = kernels.accumulate_tile[static_cast<int>(step_.kv->v_type())];
-    if (same) {
-      accumulate(tile, scores_, n, shared.begin, shared.end, out_ + row * out_stride_, out_stride_);
-      return;
-    }
-    for (uint32_t r = 0; r < n; ++r) {
-      const Range own = seen_in(row + r, first);
-      accumulate(tile, scores_ + r * kTilePositions, 1, own.begin, own.end,
-                 out_ + (row + r) * out_stride_, out_stride_);
-    }
-  }
-
-  void finish() const {
-    for (uint32_t r = 0; r < n_rows_; ++r) {
-      float* out = step_.values[spec_.out].row(token(r)) + size_t{query_head(r)} * slot_.v_head_dim;
-      step_.kernels->scale(out_ + r * out_stride_, 1.0f / sum_[r], out, slot_.v_head_dim);
-    }
-  }
-
-  const AttentionSpec& spec_;
-  const bp_kv_slot& slot_;
-  const StepContext& step_;
-  Range tokens_;
-  uint32_t head_;
-  uint32_t group_;  // query heads of a KV head
-  uint32_t n_rows_;
-  size_t query_stride_;
-  size_t out_stride_;
-  uint32_t context_;
-  const int32_t* blocks_;
-  float* scores_;
-  float* queries_;
-  float* out_;
-  float* maximum_;
-  float* sum_;
-};
-
 size_t AttentionStage::scratch_bytes(const StageLimits&) const {
   const uint32_t n_rows = spec_.attends ? chunk_tokens() * group() : 0;
-  const size_t heads = round_up_16(slot_.k_head_dim) + round_up_16(slot_.v_head_dim);
-  return (Item::scratch_floats(n_rows, slot_) + heads) * sizeof(float) + 64;
+  const size_t floats = spec_.attends ? AttentionItem::scratch_floats(n_rows, slot_) : 0;
+  return std::max<size_t>(floats, slot_.k_head_dim) * sizeof(float);
+}
+
+size_t AttentionStage::shared_bytes(const StageLimits&) const {
+  return spec_.attends ? kSplitFloats * sizeof(float) : 0;
 }
 
 void AttentionStage::write(const StepContext& step, uint32_t token, uint32_t head,
@@ -233,18 +87,24 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
     return {writes ? std::min(batch.n_tokens, kWriteItems) : 0};
   }
   if (!spec_.attends) return {};
-  uint32_t n_chunks = 0;
+  const bool by_spans = splits(step);
+  if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
+  uint32_t n = 0;
   const uint32_t chunk = chunk_tokens();
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    n_chunks += (batch.query_start[s + 1] - batch.query_start[s] + chunk - 1) / chunk;
+    n += by_spans ? n_spans(step, s) : (n_new(batch, s) + chunk - 1) / chunk;
   }
-  return {n_chunks * slot_.n_kv_heads, true};
+  return {n * slot_.n_kv_heads, true};
 }
 
 void AttentionStage::run(const StepContext& step, const Worker& worker, uint32_t phase,
                          Items& items) const {
   if (phase == 0) {
     write_items(step, worker, items);
+  } else if (phase == 2) {
+    fold_items(step, worker, items);
+  } else if (splits(step)) {
+    gather_items(step, worker, items);
   } else {
     attend_items(step, worker, items);
   }
@@ -272,8 +132,7 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
   uint32_t next = items.next();
   uint32_t first_item = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    const uint32_t begin = batch.query_start[s];
-    const uint32_t n_tokens = batch.query_start[s + 1] - begin;
+    const uint32_t begin = batch.query_start[s], n_tokens = n_new(batch, s);
     const uint32_t n_chunks = (n_tokens + chunk - 1) / chunk;
     const uint32_t end_item = first_item + n_chunks * slot_.n_kv_heads;
     for (; next < end_item; next = items.next()) {
@@ -281,19 +140,95 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
       const uint32_t item = next - first_item;
       const uint32_t first = begin + (n_chunks - 1 - item / slot_.n_kv_heads) * chunk;
       const Range tokens{first, std::min(first + chunk, begin + n_tokens)};
-      run_item(step, s, tokens, item % slot_.n_kv_heads, writes, worker.scratch);
+      attend(step, {s, tokens, item % slot_.n_kv_heads}, writes,
+             reinterpret_cast<float*>(worker.scratch));
     }
     first_item = end_item;
   }
 }
 
-void AttentionStage::run_item(const StepContext& step, uint32_t sequence, Range tokens,
-                              uint32_t head, bool writes, uint8_t* scratch) const {
-  auto* floats = reinterpret_cast<float*>(scratch);
-  if (writes) {
-    for (uint32_t t = tokens.begin; t < tokens.end; ++t) write(step, t, head, floats);
+void AttentionStage::attend(const StepContext& step, const AttentionItem::Place& place, bool writes,
+                            float* scratch) const {
+  for (uint32_t t = place.tokens.begin; writes && t < place.tokens.end; ++t) {
+    write(step, t, place.kv_head, scratch);
   }
-  Item(*this, step, sequence, tokens, head, floats).run();
+  AttentionItem(spec_, slot_, step, place, scratch).run();
+}
+
+Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
+  const Range tokens = whole(*step.batch, sequence, 0).tokens;
+  if (tokens.begin == tokens.end) return {0, 0};
+  return AttentionItem::spans(spec_, *step.batch, sequence, tokens);
+}
+
+size_t AttentionStage::span_floats(const StepContext& step, uint32_t sequence) const {
+  return AttentionItem::gathered_floats(n_new(*step.batch, sequence) * group(), slot_);
+}
+
+bool AttentionStage::splits(const StepContext& step) const {
+  const bp_batch& batch = *step.batch;
+  const uint32_t n_items = batch.n_seqs * slot_.n_kv_heads;
+  if (step.n_workers == 1 || n_items >= kItemsPerWorker * step.n_workers ||
+      longest_query(batch) > kMaxOwnWrites) {
+    return false;
+  }
+  size_t floats = 0;
+  uint32_t most = 0;
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    most = std::max(most, n_spans(step, s));
+    floats += size_t{n_spans(step, s)} * slot_.n_kv_heads * span_floats(step, s);
+  }
+  return most > 1 && floats <= kSplitFloats;
+}
+
+// Items are sequences in order, then spans, then heads, as what they gather lies in shared memory.
+void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
+                                  Items& items) const {
+  const bp_batch& batch = *step.batch;
+  const bool writes = items_write(batch);
+  auto* floats = reinterpret_cast<float*>(step.shared);
+  uint32_t next = items.next();
+  uint32_t first_item = 0;
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    const Range own = spans(step, s);
+    const uint32_t n_items = n_spans(step, s) * slot_.n_kv_heads;
+    const size_t size = span_floats(step, s);
+    for (; next < first_item + n_items; next = items.next()) {
+      if (step.running[s] == 0) continue;
+      const uint32_t item = next - first_item;
+      gather(step, whole(batch, s, item % slot_.n_kv_heads), own.begin + item / slot_.n_kv_heads,
+             writes, floats + item * size, reinterpret_cast<float*>(worker.scratch));
+    }
+    first_item += n_items;
+    floats += n_items * size;
+  }
+}
+
+// Writes the tokens whose positions lie in the span: nobody reads them in another.
+void AttentionStage::gather(const StepContext& step, const AttentionItem::Place& place,
+                            uint32_t span, bool writes, float* floats, float* scratch) const {
+  for (uint32_t t = place.tokens.begin; writes && t < place.tokens.end; ++t) {
+    const auto position = static_cast<uint32_t>(step.batch->positions[t]);
+    if (position / kSpanPositions == span) write(step, t, place.kv_head, scratch);
+  }
+  AttentionItem(spec_, slot_, step, place, scratch).gather(span, floats);
+}
+
+// Items are sequences in order, then heads.
+void AttentionStage::fold_items(const StepContext& step, const Worker& worker, Items& items) const {
+  const auto* floats = reinterpret_cast<const float*>(step.shared);
+  uint32_t next = items.next();
+  for (uint32_t s = 0; s < step.batch->n_seqs; ++s) {
+    const size_t size = span_floats(step, s);
+    for (; next < (s + 1) * slot_.n_kv_heads; next = items.next()) {
+      if (n_spans(step, s) == 0 || step.running[s] == 0) continue;
+      const uint32_t head = next - s * slot_.n_kv_heads;
+      AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
+                    reinterpret_cast<float*>(worker.scratch))
+          .fold(floats + head * size, size * slot_.n_kv_heads);
+    }
+    floats += size_t{n_spans(step, s)} * slot_.n_kv_heads * size;
+  }
 }
 
 }  // namespace bp::cpu

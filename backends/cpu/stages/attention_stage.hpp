@@ -1,51 +1,46 @@
 #pragma once
 // Writing keys and values to the cache, and attention over it.
 
-#include <optional>
-
-#include "backends/cpu/rows/head_source.hpp"
+#include "backends/cpu/stages/attention_item.hpp"
+#include "backends/cpu/stages/attention_spec.hpp"
 #include "backends/cpu/stages/stage.hpp"
 
 namespace bp::cpu {
 
-struct KvWriteSpec {
-  HeadSource keys;
-  HeadSource values;
-};
-
-struct AttentionSpec {
-  uint32_t kv_slot = 0;
-  std::optional<KvWriteSpec> write;
-  bool attends = true;  // false: the rest is absent
-  HeadSource queries;
-  uint32_t out = 0;  // buffer
-  uint32_t n_heads = 0;
-  bool causal = true;
-  uint32_t window = 0;
-  float scale = 1;
-  float softcap = 0;
-  const float* sinks = nullptr;  // [n_heads]
-};
-
 class AttentionStage : public Stage {
  public:
   AttentionStage(AttentionSpec spec, const bp_kv_slot& slot);
-  // Phase 0 writes, unless the items of phase 1 do, which attend.
+  // Phase 0 writes, unless the items of phase 1 do, which attend; phase 2 folds the spans that
+  // phase 1 gathered apart.
   [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
   void run(const StepContext& step, const Worker& worker, uint32_t phase,
            Items& items) const override;
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const override;
+  [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const override;
 
  private:
-  class Item;
-
   void write(const StepContext& step, uint32_t token, uint32_t head, float* scratch) const;
   void write_items(const StepContext& step, const Worker& worker, Items& items) const;
-  void attend_items(const StepContext& step, const Worker& worker, Items& items) const;
-  // Whether the item of a KV head writes it, so that no phase stands between writing and reading.
+  // Whether the items of a KV head write it, so that no phase stands between writing and reading.
   [[nodiscard]] bool items_write(const bp_batch& batch) const;
-  void run_item(const StepContext& step, uint32_t sequence, Range tokens, uint32_t head,
-                bool writes, uint8_t* scratch) const;
+
+  void attend_items(const StepContext& step, const Worker& worker, Items& items) const;
+  void attend(const StepContext& step, const AttentionItem::Place& place, bool writes,
+              float* scratch) const;
+
+  // Whether the spans of a sequence are items of their own, for each KV head.
+  [[nodiscard]] bool splits(const StepContext& step) const;
+  void gather_items(const StepContext& step, const Worker& worker, Items& items) const;
+  void gather(const StepContext& step, const AttentionItem::Place& place, uint32_t span,
+              bool writes, float* floats, float* scratch) const;
+  void fold_items(const StepContext& step, const Worker& worker, Items& items) const;
+  [[nodiscard]] Range spans(const StepContext& step, uint32_t sequence) const;
+  [[nodiscard]] uint32_t n_spans(const StepContext& step, uint32_t sequence) const {
+    const Range own = spans(step, sequence);
+    return own.end - own.begin;
+  }
+  [[nodiscard]] size_t span_floats(const StepContext& step, uint32_t sequence) const;
+
   // Tokens of a sequence whose queries share one pass over the cache.
   [[nodiscard]] uint32_t chunk_tokens() const;
   [[nodiscard]] uint32_t group() const { return spec_.n_heads / slot_.n_kv_heads; }

@@ -108,6 +108,7 @@ size_t MatmulStage::shared_bytes(const StageLimits& limits) const {
 
 PhaseItems MatmulStage::items(const StepContext& step, uint32_t phase) const {
   if (phase == 0) return activations_.items(step);
+  if (phase > 1) return {};
   const Cut all = cut(step);
   return {all.n_chunks() * all.n_pieces};
 }

@@ -69,11 +69,11 @@ struct StageLimits {
 
 class Stage {
  public:
-  static constexpr uint32_t kPhases = 2;
+  static constexpr uint32_t kPhases = 3;
 
   virtual ~Stage() = default;
 
-  // Of phase 0 and then 1, each asked for when it is about to begin.
+  // Of the phases in order, each asked for when it is about to begin.
   [[nodiscard]] virtual PhaseItems items(const StepContext& step, uint32_t phase) const = 0;
   // Takes items of the phase until none is left. A worker may come when the phase is over: before
   // it has an item it reads nothing that a step changes.

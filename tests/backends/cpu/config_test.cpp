@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_features.hpp"
-#include "tests/backends/cpu/isa_backends.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
+#include "tests/backends/cpu/isa_backends.hpp"
 
 namespace bp::test {
 namespace {
@@ -83,7 +83,7 @@ TEST(CpuCompile, StopsWhenProgressAsksForIt) {
 TEST(CpuCompile, AnswersWithItsOwnBlockSizeWhereItCannotTakeTheProposed) {
   TinyLlama llama;
   for (const auto& [proposed, expected] :
-       {std::pair{0u, 64u}, {16u, 16u}, {128u, 128u}, {17u, 64u}, {1u << 20, 64u}}) {
+       {std::pair{0u, 64u}, {32u, 32u}, {128u, 128u}, {16u, 64u}, {1u << 20, 64u}}) {
     BackendSession session(kFactory);
     bp_compile_options options = BackendSession::default_options();
     options.block_size = proposed;

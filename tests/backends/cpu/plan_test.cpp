@@ -37,12 +37,15 @@ TEST_F(PlanTest, ALlamaLayerTakesFiveStages) {
 }
 
 // The phases of a step that decodes n_seqs sequences, each of which ends with all workers waiting.
-uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, uint32_t n_seqs) {
+uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, uint32_t n_seqs,
+                          uint32_t depth = 0) {
   auto batch = make_growable<bp_batch>();
   std::vector<uint32_t> starts(n_seqs + 1);
   std::iota(starts.begin(), starts.end(), 0u);
   batch.n_tokens = batch.n_seqs = n_seqs;
   batch.query_start = starts.data();
+  const std::vector<int32_t> positions(n_seqs, static_cast<int32_t>(depth));
+  batch.positions = positions.data();
   const std::span<const uint32_t> output(starts.data(), n_seqs);
   StepContext step;
   step.batch = &batch;
@@ -66,6 +69,9 @@ TEST_F(PlanTest, ALayerOfADecodeStepTakesFivePhases) {
       EXPECT_EQ(phases_of_decode(plan, kernels_of(isa), n_seqs), plan.stages.size());
     }
     EXPECT_GT(phases_of_decode(plan, kernels_of(isa), 17), plan.stages.size());
+    // What two workers have gathered of a sequence is folded afterwards.
+    EXPECT_EQ(phases_of_decode(plan, kernels_of(isa), 1, 4000),
+              plan.stages.size() + conformance::TinyLlama::kLayers);
   }
 }
 

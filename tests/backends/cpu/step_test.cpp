@@ -116,6 +116,8 @@ std::vector<Config> configs() {
     }
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_Q8_0}});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_F16, BP_DTYPE_Q8_0}});
+    all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_BF16, BP_DTYPE_BF16}});
+    all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_BF16}});
   }
   return all;
 }
@@ -204,7 +206,7 @@ TEST_P(CpuStep, ThreadsBlocksAndTheirSizeDoNotMatter) {
   const Tokens tokens = tokens_of(3, kLong);
   Floats expected;
   for (const uint32_t n_threads : {1u, 2u, 3u}) {
-    for (const uint32_t block_size : {64u, 16u, 128u}) {
+    for (const uint32_t block_size : {64u, 32u, 128u}) {
       bp_compile_options options = Model::default_options();
       options.n_threads = n_threads;
       options.block_size = block_size;
@@ -319,7 +321,7 @@ TEST_F(CpuStepDuties, ABlockOutOfRangeIsRefusedBeforeAnythingIsWritten) {
 
 TEST_F(CpuStepDuties, CopiedBlocksContinueLikeTheirSource) {
   const Tokens tokens = tokens_of(6, 40);
-  for (const bp_dtype kv : {BP_DTYPE_F16, BP_DTYPE_Q8_0}) {
+  for (const bp_dtype kv : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0}) {
     Model model({cpu_factories().back(), BP_DTYPE_Q8_0, {kv, kv}});
     const Floats expected = model.last_logits(tokens, 0, {1});
     model.logits(slice(tokens, 0, 39), 0, {2});
@@ -363,6 +365,11 @@ TEST_F(CpuStepDuties, MemoryNamesWhatABlockTakes) {
   // Values of a head of 8 take 16.
   EXPECT_EQ(info.block_bytes[0],
             uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (8 + 16) * 2);
+  Model pairs({cpu_factories().back(), BP_DTYPE_F32, {BP_DTYPE_BF16, BP_DTYPE_BF16}});
+  EXPECT_EQ(pairs.memory().k_dtype, BP_DTYPE_BF16);
+  // Keys of a head of 8 take 32.
+  EXPECT_EQ(pairs.memory().block_bytes[0],
+            uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (32 + 16) * 2);
   Model narrow({cpu_factories().back(), BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_Q8_0}});
   EXPECT_EQ(narrow.memory().k_dtype, BP_DTYPE_Q8_0);
   // And a scale each of keys and values.

@@ -1,0 +1,29 @@
+// Queries and probabilities rounded to bf16. Needs AVX-512 BF16.
+#pragma once
+
+#include <type_traits>
+
+#include "backends/cpu/kernels/pair_layout.inl"
+#include "backends/cpu/kernels/softmax.inl"
+
+namespace bp::cpu::avx512 {
+namespace {
+
+struct StorePairs {
+  static void store(float* row, uint32_t group, F32x16 p) {
+    const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p.v));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + size_t{8} * group), halves);
+  }
+};
+
+// Whole steps of kKeyPairDims; what the query lacks of them is zeros.
+void pack_query(float* x, uint32_t head_dim) {
+  for (uint32_t d = 0; d < head_dim; d += kKeyPairDims) {
+    const F32x16 low = load(x + d), high = load(x + d + 16);
+    StorePairs::store(x, d / 16, low);
+    StorePairs::store(x, d / 16 + 1, high);
+  }
+}
+
+}  // namespace
+}  // namespace bp::cpu::avx512

@@ -1,0 +1,226 @@
+#include "backends/cpu/stages/attention_item.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();  // maximum of no scores
+
+constexpr size_t kSums = 16;  // of a row
+
+constexpr size_t round_up(size_t n, size_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// Room for a query in every form.
+constexpr size_t query_words(uint32_t head_dim) {
+  static_assert(kQueryRecordWords <= kKvScaleDims && kKeyPairDims == kKvScaleDims);
+  return round_up(head_dim, kKvScaleDims);
+}
+
+// Positions that a token attends to; both ends ascend with the token.
+Range seen_by(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequence, uint32_t token) {
+  const auto position = static_cast<uint32_t>(batch.positions[token]);
+  const bool is_cut = spec.window != 0 && position + 1 > spec.window;
+  return {is_cut ? position + 1 - spec.window : 0,
+          spec.causal ? position + 1 : batch.context_len[sequence]};
+}
+
+}  // namespace
+
+size_t AttentionItem::gathered_floats(uint32_t n_rows, const bp_kv_slot& slot) {
+  return n_rows * (round_up(slot.v_head_dim, 16) + kSums) + round_up(n_rows, 16);
+}
+
+size_t AttentionItem::scratch_floats(uint32_t n_rows, const bp_kv_slot& slot) {
+  return size_t{kMaxQueryRows} * kTilePositions + n_rows * query_words(slot.k_head_dim) +
+         2 * gathered_floats(n_rows, slot) + kTilePositions * round_up(slot.v_head_dim, 16) / 2;
+}
+
+AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
+                             const StepContext& step, Place place, float* scratch)
+    : spec_(spec),
+      slot_(slot),
+      step_(step),
+      kernels_(*step.kernels),
+      place_(place),
+      group_(spec.n_heads / slot.n_kv_heads),
+      n_rows_((place.tokens.end - place.tokens.begin) * group_),
+      k_type_(static_cast<int>(step.kv->k_type())),
+      v_type_(static_cast<int>(step.kv->v_type())),
+      query_stride_(query_words(slot.k_head_dim)),
+      n_columns_(round_up(slot.v_head_dim, 16)),
+      row_stride_(n_columns_ + kSums) {
+  const bp_block_table& table = step.batch->block_tables[slot.group];
+  blocks_ = table.blocks + size_t{place.sequence} * table.stride;
+  scores_ = scratch;
+  queries_ = scores_ + size_t{kMaxQueryRows} * kTilePositions;
+  float* floats = queries_ + n_rows_ * query_stride_;
+  span_ = gathered_at(floats);
+  floats += gathered_floats(n_rows_, slot);
+  total_ = gathered_at(floats);
+  hidden_ = reinterpret_cast<uint16_t*>(floats + gathered_floats(n_rows_, slot));
+}
+
+Range AttentionItem::seen(uint32_t row) const {
+  return seen_by(spec_, *step_.batch, place_.sequence, token(row));
+}
+
+// The part of it in the tile that begins at first, relative to the tile.
+Range AttentionItem::seen_in(uint32_t row, uint32_t first) const {
+  const Range all = seen(row);
+  const uint32_t begin = std::max(all.begin, first) - first;
+  const uint32_t end = std::min(std::max(all.end, first) - first, kTilePositions);
+  return {begin, std::max(begin, end)};
+}
+
+bool AttentionItem::sees(uint32_t row, uint32_t first) const {
+  const Range own = seen_in(row, first);
+  return own.begin != own.end;
+}
+
+Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequence,
+                           Range tokens) {
+  const uint32_t begin = seen_by(spec, batch, sequence, tokens.begin).begin;
+  const uint32_t end = seen_by(spec, batch, sequence, tokens.end - 1).end;
+  return {begin / kSpanPositions, (end + kSpanPositions - 1) / kSpanPositions};
+}
+
+void AttentionItem::run() {
+  load_queries();
+  const Range all = spans();
+  if (all.end - all.begin == 1) {
+    gather(all.begin, span_);
+    return finish(span_);
+  }
+  clear(total_);
+  for (uint32_t span = all.begin; span < all.end; ++span) {
+    gather(span, span_);
+    fold(span_, total_);
+  }
+  finish(total_);
+}
+
+void AttentionItem::gather(uint32_t span, float* floats) {
+  load_queries();
+  gather(span, gathered_at(floats));
+}
+
+void AttentionItem::fold(const float* floats, size_t stride) {
+  const Range all = spans();
+  clear(total_);
+  for (uint32_t span = all.begin; span < all.end; ++span) {
+    auto* own = const_cast<float*>(floats) + (span - all.begin) * stride;
+    fold(gathered_at(own), total_);
+  }
+  finish(total_);
+}
+
+void AttentionItem::load_queries() {
+  for (uint32_t r = 0; r < n_rows_; ++r) {
+    float* query = queries_ + r * query_stride_;
+    spec_.queries.load(step_, token(r), query_head(r), query);
+    std::fill(query + slot_.k_head_dim, query + query_stride_, 0.0f);
+    if (kernels_.pack_query[k_type_] != nullptr) {
+      kernels_.pack_query[k_type_](query, slot_.k_head_dim);
+    }
+  }
+}
+
+void AttentionItem::clear(const Gathered& gathered) const {
+  std::fill_n(gathered.rows, n_rows_ * row_stride_, 0.0f);
+  std::fill_n(gathered.maximum, n_rows_, kNothing);
+}
+
+void AttentionItem::gather(uint32_t span, const Gathered& into) {
+  clear(into);
+  const uint32_t begin = std::max(seen(0).begin, span * kSpanPositions);
+  const uint32_t end = std::min(seen(n_rows_ - 1).end, (span + 1) * kSpanPositions);
+  for (uint32_t first = begin / kTilePositions * kTilePositions; first < end;
+       first += kTilePositions) {
+    run_tile(first, into);
+  }
+}
+
+void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
+  const KvTile tile = step_.kv->tile(spec_.kv_slot, place_.kv_head, blocks_, first, seen(0).begin,
+                                     seen(n_rows_ - 1).end);
+  uint32_t begin = 0;
+  while (begin < n_rows_ && !sees(begin, first)) ++begin;
+  uint32_t end = n_rows_;
+  while (end > begin && !sees(end - 1, first)) --end;
+  for (uint32_t row = begin; row < end; row += kMaxQueryRows) {
+    run_rows(tile, first, {row, std::min(row + kMaxQueryRows, end)}, into);
+  }
+}
+
+void AttentionItem::run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into) {
+  const uint32_t n = rows.end - rows.begin;
+  KvTile part = tile;
+  part.first = seen_in(rows.begin, first).begin / 16;
+  part.end = (seen_in(rows.end - 1, first).end + 15) / 16;
+  kernels_.score_tile[k_type_](part, queries_ + rows.begin * query_stride_, query_stride_, n,
+                               slot_.k_head_dim, scores_);
+  for (uint32_t r = rows.begin; r < rows.end; ++r) {
+    const Range own = seen_in(r, first);
+    float* row = into.rows + r * row_stride_;
+    const float factor = kernels_.softmax_tile[v_type_](
+        scores_ + (r - rows.begin) * kTilePositions, own.begin, own.end, spec_.scale, spec_.softcap,
+        &into.maximum[r], row + n_columns_);
+    if (factor != 1) kernels_.scale(row, factor, row, n_columns_);
+  }
+  accumulate(tile, first, rows, into.rows + rows.begin * row_stride_);
+}
+
+// Rows whose probability of a position is 0 multiply it all the same, unless that gives NaN.
+void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, float* out) {
+  const Range last = seen_in(rows.end - 1, first);
+  const Range all{seen_in(rows.begin, first).begin, last.end};
+  const bool whole = last.begin == 0 && seen_in(rows.begin, first).end == kTilePositions;
+  const AccumulateTile accumulate = kernels_.accumulate_tile[v_type_];
+  if (whole || kernels_.values_finite[v_type_](tile, all.begin, all.end)) {
+    return accumulate(tile, scores_, rows.end - rows.begin, all.begin, all.end, out, row_stride_);
+  }
+  for (uint32_t r = rows.begin; r < rows.end; ++r) {
+    const Range own = seen_in(r, first);
+    accumulate(step_.kv->hide_values(tile, own.begin, own.end, hidden_),
+               scores_ + (r - rows.begin) * kTilePositions, 1, own.begin, own.end,
+               out + (r - rows.begin) * row_stride_, row_stride_);
+  }
+}
+
+void AttentionItem::fold(const Gathered& from, const Gathered& into) const {
+  for (uint32_t r = 0; r < n_rows_; ++r) {
+    const float* own = from.rows + r * row_stride_;
+    float* row = into.rows + r * row_stride_;
+    const bool is_empty = from.maximum[r] == kNothing && own[n_columns_] == 0;
+    if (is_empty) continue;
+    const float maximum = std::max(into.maximum[r], from.maximum[r]);
+    kernels_.scale(row, std::exp2(into.maximum[r] - maximum), row, row_stride_);
+    kernels_.multiply_add(own, std::exp2(from.maximum[r] - maximum), row, row, row_stride_);
+    into.maximum[r] = maximum;
+  }
+}
+
+// A sink adds to the sum as a score would.
+void AttentionItem::finish(const Gathered& gathered) const {
+  constexpr float kLog2E = 1.44269504088896341f;
+  for (uint32_t r = 0; r < n_rows_; ++r) {
+    const float* row = gathered.rows + r * row_stride_;
+    float factor = 1, sum = kernels_.sum(row + n_columns_, kSums);
+    if (spec_.sinks != nullptr) {
+      const float sink = spec_.sinks[query_head(r)] * kLog2E;
+      const float maximum = std::max(gathered.maximum[r], sink);
+      factor = std::exp2(gathered.maximum[r] - maximum);
+      sum = sum * factor + std::exp2(sink - maximum);
+    }
+    float* out = step_.values[spec_.out].row(token(r)) + size_t{query_head(r)} * slot_.v_head_dim;
+    kernels_.scale(row, factor / sum, out, slot_.v_head_dim);
+  }
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,90 @@
+#pragma once
+// Attention of the query heads of one KV head, for some tokens of a sequence.
+//
+// Positions are gathered tile by tile within spans of kSpanPositions absolute positions, and spans
+// are folded in ascending order: a row's result depends neither on the rows beside it nor on which
+// worker gathered which span.
+
+#include "backends/cpu/stages/attention_spec.hpp"
+#include "backends/cpu/stages/stage.hpp"
+
+namespace bp::cpu {
+
+inline constexpr uint32_t kSpanPositions = 512;
+
+// What rows have gathered: values weighed by 2^(score - maximum), then 16 sums of the weights.
+struct Gathered {
+  float* rows;  // [n_rows, row_stride]
+  float* maximum;
+};
+
+class AttentionItem {
+ public:
+  struct Place {
+    uint32_t sequence;
+    Range tokens;
+    uint32_t kv_head;
+  };
+
+  static size_t gathered_floats(uint32_t n_rows, const bp_kv_slot& slot);
+  static size_t scratch_floats(uint32_t n_rows, const bp_kv_slot& slot);
+
+  // scratch is aligned to 64.
+  AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot, const StepContext& step,
+                Place place, float* scratch);
+
+  // Everything, into the output.
+  void run();
+
+  // In two parts: each span by itself into floats [gathered_floats], then all of them, ascending
+  // and gathered_floats * stride apart, into the output.
+  void gather(uint32_t span, float* floats);
+  void fold(const float* floats, size_t stride);
+
+  // Spans that the rows of the tokens attend to.
+  static Range spans(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequence,
+                     Range tokens);
+
+ private:
+  [[nodiscard]] uint32_t token(uint32_t row) const { return place_.tokens.begin + row / group_; }
+  [[nodiscard]] uint32_t query_head(uint32_t row) const {
+    return place_.kv_head * group_ + row % group_;
+  }
+  [[nodiscard]] Range spans() const {
+    return spans(spec_, *step_.batch, place_.sequence, place_.tokens);
+  }
+  [[nodiscard]] Range seen(uint32_t row) const;
+  [[nodiscard]] Range seen_in(uint32_t row, uint32_t first) const;
+  [[nodiscard]] bool sees(uint32_t row, uint32_t first) const;
+
+  void load_queries();
+  [[nodiscard]] Gathered gathered_at(float* floats) const {
+    return {floats, floats + n_rows_ * row_stride_};
+  }
+  void clear(const Gathered& gathered) const;
+  void gather(uint32_t span, const Gathered& into);
+  void run_tile(uint32_t first, const Gathered& into);
+  void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
+  void accumulate(const KvTile& tile, uint32_t first, Range rows, float* out);
+  void fold(const Gathered& from, const Gathered& into) const;
+  void finish(const Gathered& gathered) const;
+
+  const AttentionSpec& spec_;
+  const bp_kv_slot& slot_;
+  const StepContext& step_;
+  const Kernels& kernels_;
+  Place place_;
+  uint32_t group_;  // query heads of a KV head
+  uint32_t n_rows_;
+  int k_type_, v_type_;  // of the kernels
+  size_t query_stride_;
+  size_t n_columns_;   // of values, rounded up to 16
+  size_t row_stride_;  // of what is gathered
+  const int32_t* blocks_;
+  float* scores_;     // [kMaxQueryRows, kTilePositions]
+  float* queries_;    // [n_rows, query_stride]
+  uint16_t* hidden_;  // a tile of bf16 values
+  Gathered span_, total_;
+};
+
+}  // namespace bp::cpu

@@ -1,0 +1,149 @@
+// bench_attention [ISA [HEAD_DIM]]: nanoseconds that one core takes for a tile of 64 positions, of
+// which scores, softmax and values, for each type of the cache and some numbers of query rows; in
+// cache (four tiles again and again) and from memory. Give ratios within one run: the absolute
+// figures move with the machine's neighbours.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/kv_cache.hpp"
+
+namespace bp::cpu {
+namespace {
+
+constexpr uint32_t kTilesInCache = 4;
+constexpr size_t kMemoryBytes = size_t{256} << 20;
+constexpr double kSeconds = 0.15;
+
+struct Named {
+  const char* name;
+  KvType type;
+};
+constexpr Named kTypes[] = {
+    {"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8_0", KvType::kQ8_0}};
+
+using Clock = std::chrono::steady_clock;
+
+double ns_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
+
+class Bench {
+ public:
+  Bench(const Kernels& kernels, const Named& type, uint32_t head_dim, uint32_t n_tiles)
+      : kernels_(kernels),
+        type_(type),
+        slot_{0, 1, head_dim, head_dim},
+        n_tiles_(n_tiles),
+        cache_({&slot_, 1}, 1, kTilePositions, type.type, type.type),
+        blocks_(n_tiles) {
+    std::iota(blocks_.begin(), blocks_.end(), 1);
+    const std::array<uint32_t, 1> n_blocks = {n_tiles + 1};
+    if (!cache_.allocate(n_blocks).ok()) std::abort();
+    std::vector<float> x(head_dim);
+    for (uint32_t p = 0; p < n_tiles * kTilePositions; ++p) {
+      for (uint32_t d = 0; d < head_dim; ++d) x[d] = static_cast<float>((p * 7 + d * 13) % 31) - 15;
+      cache_.store(kernels, 0, 0, blocks_[p / kTilePositions], p % kTilePositions, x.data(),
+                   x.data());
+    }
+  }
+
+  void run(uint32_t n_rows) {
+    const uint32_t head_dim = slot_.k_head_dim;
+    auto memory = AlignedBuffer::allocate(
+        size_t{n_rows} * (2 * head_dim + 16 + kTilePositions) * sizeof(float), "rows");
+    if (!memory.ok()) std::abort();
+    auto* queries = reinterpret_cast<float*>((*memory).data());
+    float* out = queries + size_t{n_rows} * head_dim;
+    scores_ = out + n_rows * row_stride();
+    const auto pack = kernels_.pack_query[static_cast<int>(type_.type)];
+    for (uint32_t i = 0; i < n_rows * head_dim; ++i) queries[i] = static_cast<float>(i % 17) / 64;
+    for (uint32_t r = 0; pack != nullptr && r < n_rows; ++r) pack(queries + r * head_dim, head_dim);
+    std::fill_n(out, n_rows * row_stride(), 0.0f);
+    std::array<double, 3> best = {1e9, 1e9, 1e9};
+    double best_all = 1e9;
+    const auto start = Clock::now();
+    do {
+      const auto spent = pass(queries, out, n_rows);
+      for (size_t i = 0; i < 3; ++i) best[i] = std::min(best[i], spent[i] / n_tiles_);
+      best_all = std::min(best_all, (spent[0] + spent[1] + spent[2]) / n_tiles_);
+    } while (ns_since(start) < kSeconds * 1e9);
+    const double flops = 4.0 * n_rows * kTilePositions * head_dim;
+    std::printf("%-12s %-5s %4u x %3u %7.0f %7.0f %7.0f %8.0f ns %7.3f TFLOPS %6.1f GB/s\n",
+                kernels_.name, type_.name, n_rows, head_dim, best[0], best[1], best[2], best_all,
+                flops / best_all * 1e-3, static_cast<double>(cache_.block_bytes(0)) / best_all);
+  }
+
+ private:
+  // Columns of values, then sums of probabilities.
+  [[nodiscard]] size_t row_stride() const { return slot_.v_head_dim + 16; }
+
+  // Tiles go through all three parts one after another, as in a step.
+  std::array<double, 3> pass(const float* queries, float* out, uint32_t n_rows) {
+    std::array<double, 3> spent = {};
+    const int i = static_cast<int>(type_.type);
+    const uint32_t head_dim = slot_.k_head_dim;
+    std::vector<float> maximum(n_rows, 0);
+    for (uint32_t t = 0; t < n_tiles_; ++t) {
+      const uint32_t first = t * kTilePositions;
+      const KvTile tile = cache_.tile(0, 0, blocks_.data(), first, 0, n_tiles_ * kTilePositions);
+      for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
+        const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
+        const auto a = Clock::now();
+        kernels_.score_tile[i](tile, queries + size_t{row} * head_dim, head_dim, n, head_dim,
+                               scores_);
+        const auto b = Clock::now();
+        for (uint32_t r = 0; r < n; ++r) {
+          kernels_.softmax_tile[i](scores_ + r * kTilePositions, 0, kTilePositions, 0.01f, 0,
+                                   &maximum[row + r], out + (row + r) * row_stride() + head_dim);
+        }
+        const auto c = Clock::now();
+        kernels_.accumulate_tile[i](tile, scores_, n, 0, kTilePositions, out + row * row_stride(),
+                                    row_stride());
+        const auto d = Clock::now();
+        spent[0] += std::chrono::duration<double, std::nano>(b - a).count();
+        spent[1] += std::chrono::duration<double, std::nano>(c - b).count();
+        spent[2] += std::chrono::duration<double, std::nano>(d - c).count();
+      }
+    }
+    return spent;
+  }
+
+  const Kernels& kernels_;
+  Named type_;
+  bp_kv_slot slot_;
+  uint32_t n_tiles_;
+  KvCache cache_;
+  std::vector<int32_t> blocks_;
+  float* scores_ = nullptr;
+};
+
+void run_all(std::string_view only, uint32_t head_dim) {
+  std::printf("                 rows dims  scores softmax  values\n");
+  for (const Isa isa : available_isas()) {
+    if (!only.empty() && only != isa_name(isa)) continue;
+    for (const Named& type : kTypes) {
+      Bench cached(kernels_of(isa), type, head_dim, kTilesInCache);
+      for (const uint32_t n_rows : {1u, 2u, 4u, 64u}) cached.run(n_rows);
+      const auto n_tiles = static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4);
+      Bench(kernels_of(isa), type, head_dim, n_tiles).run(2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bp::cpu
+
+int main(int argc, char** argv) {
+  const auto head_dim = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 128;
+  bp::cpu::run_all(argc > 1 ? argv[1] : "", head_dim);
+  return 0;
+}
