@@ -46,8 +46,9 @@ Result<KvType> kv_type(const char* name, bp_dtype dtype, const Kernels& kernels)
   if (dtype == BP_DTYPE_F32) return KvType::kF32;
   if (dtype == BP_DTYPE_BF16) return KvType::kBF16;
   if (dtype == BP_DTYPE_Q8_0) return KvType::kQ8_0;
+  if (dtype == BP_DTYPE_Q4_0) return KvType::kQ4_0;
   return unsupported(std::string(name) + " is " + std::string(dtype_name(dtype)) +
-                     "; the cpu backend keeps f32, f16, bf16 and q8_0");
+                     "; the cpu backend keeps f32, f16, bf16, q8_0 and q4_0");
 }
 
 void check_weight(const bp_weight& weight, CheckReport& report) {

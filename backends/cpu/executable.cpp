@@ -14,7 +14,8 @@ namespace bp::cpu {
 namespace {
 
 bp_dtype dtype_of(KvType type) {
-  constexpr bp_dtype kTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0};
+  constexpr bp_dtype kTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0,
+                                 BP_DTYPE_Q4_0};
   return kTypes[static_cast<int>(type)];
 }
 

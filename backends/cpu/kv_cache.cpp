@@ -20,33 +20,45 @@ uint32_t padded(uint32_t n, uint32_t multiple) {
 // From one position to the next, in bytes; of bf16 the average.
 uint64_t key_step(KvType type, uint32_t head_dim) {
   if (type == KvType::kBF16) return uint64_t{padded(head_dim, kKeyPairDims)} * sizeof(uint16_t);
-  return type == KvType::kF32 || type == KvType::kQ8_0 ? 4 : 2;
+  return type == KvType::kF16 ? 2 : 4;
 }
 uint64_t value_step(KvType type, uint32_t stride) {
-  return uint64_t{stride} * (type == KvType::kF32 ? 4 : type == KvType::kQ8_0 ? 1 : 2);
+  constexpr uint64_t kHalfBytes[] = {8, 4, 4, 2, 1};
+  return stride * kHalfBytes[static_cast<int>(type)] / 2;
+}
+
+bool is_quantised(KvType type) {
+  return type == KvType::kQ8_0 || type == KvType::kQ4_0;
 }
 
 // Of one head and position.
 uint64_t scales_bytes(KvType type, uint32_t head_dim) {
-  if (type != KvType::kQ8_0) return 0;
+  if (!is_quantised(type)) return 0;
   return (head_dim + kKvScaleDims - 1) / kKvScaleDims * sizeof(uint16_t);
 }
 
 uint64_t key_rows(KvType type, uint32_t head_dim) {
   if (type == KvType::kBF16) return 1;
+  if (type == KvType::kQ4_0) return (uint64_t{head_dim} + 7) / 8;
   return type == KvType::kQ8_0 ? (uint64_t{head_dim} + 3) / 4 : head_dim;
 }
 
 // Calls f(first dimension, n, q[32], scale) for the dimensions of each scale.
 template <class F>
-void quantize(const Kernels& kernels, const float* x, uint32_t head_dim, bool is_key, F&& f) {
+void quantize(const Kernels& kernels, KvType type, const float* x, uint32_t head_dim, bool is_key,
+              F&& f) {
   for (uint32_t d = 0; d < head_dim; d += kKvScaleDims) {
     const uint32_t n = std::min(kKvScaleDims, head_dim - d);
     int8_t q[kKvScaleDims];
     uint16_t scale;
-    kernels.quantize_kv(x + d, n, is_key, q, &scale);
+    kernels.quantize_kv[static_cast<int>(type)](x + d, n, is_key, q, &scale);
     f(d, n, q, scale);
   }
+}
+
+// Halves of bytes from two numbers of 4 bits each, plus 8.
+uint8_t nibbles(int8_t low, int8_t high) {
+  return static_cast<uint8_t>((low + 8) | (high + 8) << 4);
 }
 
 template <class Element>
@@ -69,7 +81,7 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
   for (const bp_kv_slot& shape : slots) {
     Slot slot{};
     slot.shape = shape;
-    slot.value_stride = (shape.v_head_dim + kLanes - 1) / kLanes * kLanes;
+    slot.value_stride = padded(shape.v_head_dim, v_type == KvType::kQ4_0 ? kKvScaleDims : kLanes);
     slot.key_scales =
         key_rows(k_type, shape.k_head_dim) * block_size * key_step(k_type, shape.k_head_dim);
     slot.values = slot.key_scales + block_size * scales_bytes(k_type, shape.k_head_dim);
@@ -161,16 +173,9 @@ void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, u
   if (k_type_ == KvType::kBF16) return store_key_pairs(kernels, n, to, offset, key);
   uint8_t* keys = to + offset * key_step(k_type_, n);
   if (k_type_ == KvType::kF32) return scatter(key, n, block_size_, keys);
-  if (k_type_ == KvType::kQ8_0) {
-    auto* scales = reinterpret_cast<uint16_t*>(to + slot.key_scales) + offset;
-    quantize(kernels, key, n, true,
-             [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
-               int32_t words[kKvScaleDims / 4];
-               std::memcpy(words, q, sizeof words);
-               scatter(words, (part + 3) / 4, block_size_, keys + size_t{d} * block_size_);
-               scales[size_t{d} / kKvScaleDims * block_size_] = scale;
-             });
-    return;
+  if (is_quantised(k_type_)) {
+    return store_key_integers(kernels, n, keys,
+                              reinterpret_cast<uint16_t*>(to + slot.key_scales) + offset, key);
   }
   uint16_t narrow[64];
   for (uint32_t d = 0; d < n; d += 64) {
@@ -187,13 +192,36 @@ void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to,
     return store_value_pairs(kernels, slot, to + slot.values, offset, value);
   }
   uint8_t* values = to + slot.values + offset * value_step(v_type_, slot.value_stride);
-  if (v_type_ != KvType::kQ8_0) {
+  if (!is_quantised(v_type_)) {
     return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
   }
   auto* scales = reinterpret_cast<uint16_t*>(to + slot.value_scales) + offset;
-  quantize(kernels, value, n, false,
+  quantize(kernels, v_type_, value, n, false,
            [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
-             std::memcpy(values + d, q, part);
+             if (v_type_ == KvType::kQ8_0) {
+               std::memcpy(values + d, q, part);
+             } else {
+               for (uint32_t i = 0; i < 16; ++i) values[d / 2 + i] = nibbles(q[i], q[16 + i]);
+             }
+             scales[size_t{d} / kKvScaleDims * block_size_] = scale;
+           });
+}
+
+void KvCache::store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys,
+                                 uint16_t* scales, const float* key) const {
+  const uint32_t word_dims = k_type_ == KvType::kQ8_0 ? 4 : 8;
+  quantize(kernels, k_type_, key, n, true,
+           [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
+             uint8_t bytes[kKvScaleDims];
+             std::memcpy(bytes, q, sizeof bytes);
+             for (uint32_t i = 0; word_dims == 8 && i < kKvScaleDims / 2; ++i) {
+               const uint32_t low = i / 4 * 8 + i % 4;
+               bytes[i] = nibbles(q[low], q[low + 4]);
+             }
+             int32_t words[kKvScaleDims / 4];
+             std::memcpy(words, bytes, sizeof words);
+             scatter(words, (part + word_dims - 1) / word_dims, block_size_,
+                     keys + size_t{d} / word_dims * block_size_ * sizeof(int32_t));
              scales[size_t{d} / kKvScaleDims * block_size_] = scale;
            });
 }

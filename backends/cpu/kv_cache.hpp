@@ -6,9 +6,9 @@
 // Keys of bf16 are [block_size / 16][k_head_dim / 2][16][2], values [block_size / 32]
 // [v_head_dim / 16][16][16][2], as kernel_table.hpp says.
 //
-// 8-bit keys are [k_head_dim / 4][block_size][4], rounded up; their scales [k_head_dim / 32]
-// [block_size] as f16 follow them. The scales of 8-bit values, [v_head_dim / 32][block_size],
-// follow the values.
+// 8-bit keys are [k_head_dim / 4][block_size][4], 4-bit keys [k_head_dim / 8][block_size][4],
+// rounded up; their scales [k_head_dim / 32][block_size] as f16 follow them. The scales of 8-bit
+// and 4-bit values, [v_head_dim / 32][block_size], follow the values.
 
 #include <cstdint>
 #include <span>
@@ -86,6 +86,8 @@ class KvCache {
   void store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                    const float* value) const;
 
+  void store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint16_t* scales,
+                          const float* key) const;
   void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* to, uint32_t offset,
                        const float* key) const;
   void store_value_pairs(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,

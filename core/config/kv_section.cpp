@@ -17,7 +17,7 @@ using base::Yaml;
 namespace {
 
 Result<bp_dtype> kv_dtype(const std::string& name) {
-  static const std::vector<std::string> kNames = {"auto", "f32", "f16", "bf16", "q8_0"};
+  static const std::vector<std::string> kNames = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0"};
   if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
     return invalid_argument(fmt::format("'{}' is none of {}{}", name, fmt::join(kNames, ", "),
                                         base::nearest_hint(name, kNames)));

@@ -13,11 +13,11 @@ constexpr uint32_t kMaxGroups = 8;  // of bp_memory_info::block_bytes
 
 Status check_kv_dtype(const char* name, bp_dtype dtype) {
   if (dtype == BP_DTYPE_NONE || dtype == BP_DTYPE_F32 || dtype == BP_DTYPE_F16 ||
-      dtype == BP_DTYPE_BF16 || dtype == BP_DTYPE_Q8_0) {
+      dtype == BP_DTYPE_BF16 || dtype == BP_DTYPE_Q8_0 || dtype == BP_DTYPE_Q4_0) {
     return {};
   }
   return unsupported(std::string(name) + " is " + std::string(dtype_name(dtype)) +
-                     ", the reference backend keeps f32, f16, bf16 and q8_0");
+                     ", the reference backend keeps f32, f16, bf16, q8_0 and q4_0");
 }
 
 // What is valid but beyond this backend.

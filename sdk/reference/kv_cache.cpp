@@ -12,25 +12,42 @@ namespace bp::reference {
 
 namespace {
 
-constexpr uint64_t kScaleDims = 32;  // of q8_0, which share a scale
+constexpr uint64_t kScaleDims = 32;  // of q8_0 and q4_0, which share a scale
 
-// n <= 32 values. A NaN makes all of them NaN.
-void round_q8_0(const float* in, uint64_t n, float* out) {
+// Of n <= 32 values the one of largest magnitude; a NaN where one is.
+float extreme(const float* in, uint64_t n) {
   float largest = 0;
-  for (uint64_t i = 0; i < n; ++i) {
-    if (!(std::fabs(in[i]) <= largest)) largest = std::fabs(in[i]);
-    if (std::isnan(largest)) break;
+  for (uint64_t i = 0; i < n && !std::isnan(largest); ++i) {
+    if (!(std::fabs(in[i]) <= std::fabs(largest))) largest = in[i];
   }
-  const float scale = f16_to_f32(f32_to_f16(largest / 127.0f));
-  const float inverse = largest < std::numeric_limits<float>::min() ? 0.0f : 127.0f / largest;
-  for (uint64_t i = 0; i < n; ++i) out[i] = std::nearbyint(in[i] * inverse) * scale;
+  return largest;
+}
+
+float inverse_of(float scale) {
+  return std::fabs(scale) < std::numeric_limits<float>::min() ? 0.0f : 1 / scale;
+}
+
+void round_q8_0(const float* in, uint64_t n, float* out) {
+  const float scale = std::fabs(extreme(in, n)) / 127.0f;
+  const float stored = f16_to_f32(f32_to_f16(scale));
+  for (uint64_t i = 0; i < n; ++i) out[i] = std::nearbyint(in[i] * inverse_of(scale)) * stored;
+}
+
+// The extreme becomes -8.
+void round_q4_0(const float* in, uint64_t n, float* out) {
+  const float scale = extreme(in, n) / -8.0f;
+  const float stored = f16_to_f32(f32_to_f16(scale));
+  for (uint64_t i = 0; i < n; ++i) {
+    out[i] = std::fmin(std::nearbyint(in[i] * inverse_of(scale)), 7.0f) * stored;
+  }
 }
 
 // One head.
 void store_rounded(bp_dtype dtype, const float* in, uint64_t n, float* out) {
-  if (dtype == BP_DTYPE_Q8_0) {
+  if (dtype == BP_DTYPE_Q8_0 || dtype == BP_DTYPE_Q4_0) {
+    const auto round = dtype == BP_DTYPE_Q8_0 ? round_q8_0 : round_q4_0;
     for (uint64_t i = 0; i < n; i += kScaleDims) {
-      round_q8_0(in + i, std::min(kScaleDims, n - i), out + i);
+      round(in + i, std::min(kScaleDims, n - i), out + i);
     }
     return;
   }

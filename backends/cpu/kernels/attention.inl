@@ -131,21 +131,28 @@ void set_float_attention(KvType type, Kernels& kernels) {
   kernels.values_finite[i] = values_finite<Type>;
 }
 
+template <class Keys, class Values, class Quantize>
+void set_integer_attention(KvType type, Quantize quantize, Kernels& kernels) {
+  const int i = static_cast<int>(type);
+  kernels.pack_query[i] = quantize_query;
+  kernels.score_tile[i] = score_tile_q8<Keys>;
+  kernels.accumulate_tile[i] = accumulate_tile_q8<Values>;
+  kernels.values_finite[i] = values_finite_q8;
+  kernels.quantize_kv[i] = quantize;
+}
+
 }  // namespace
 
 void set_attention_kernels(Kernels& kernels) {
   set_float_attention<F32>(KvType::kF32, kernels);
   set_float_attention<F16>(KvType::kF16, kernels);
-  constexpr int bf16 = static_cast<int>(KvType::kBF16), q8 = static_cast<int>(KvType::kQ8_0);
+  constexpr int bf16 = static_cast<int>(KvType::kBF16);
   kernels.score_tile[bf16] = score_tile_pairs;
   kernels.accumulate_tile[bf16] = accumulate_tile_pairs;
   kernels.values_finite[bf16] = values_finite_pairs;
-  kernels.pack_query[q8] = quantize_query;
-  kernels.score_tile[q8] = score_tile_q8;
-  kernels.accumulate_tile[q8] = accumulate_tile_q8;
-  kernels.values_finite[q8] = values_finite_q8;
+  set_integer_attention<Keys8, Values8>(KvType::kQ8_0, quantize_kv_8, kernels);
+  set_integer_attention<Keys4, Values4>(KvType::kQ4_0, quantize_kv_4, kernels);
   for (SoftmaxTile& softmax : kernels.softmax_tile) softmax = softmax_tile<StoreFloats>;
-  kernels.quantize_kv = quantize_kv;
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

@@ -10,9 +10,10 @@ namespace bp::cpu::avx512 {
 namespace {
 
 struct StorePairs {
-  static void store(float* row, uint32_t group, F32x16 p) {
+  static F32x16 store(float* row, uint32_t group, F32x16 p) {
     const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p.v));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + size_t{8} * group), halves);
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
   }
 };
 

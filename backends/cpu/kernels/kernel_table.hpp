@@ -85,17 +85,17 @@ inline constexpr uint32_t kStripLayouts = 22;
 enum class FloatType : uint8_t { kF32, kF16, kBF16 };
 inline constexpr uint32_t kFloatTypes = 3;
 
-// Types of the cache. The first are the FloatTypes; q8_0 has one f16 scale per kKvScaleDims
-// dimensions of a head, the last of them perhaps fewer.
-enum class KvType : uint8_t { kF32, kF16, kBF16, kQ8_0 };
-inline constexpr uint32_t kKvTypes = 4;
+// Types of the cache. The first are the FloatTypes; q8_0 and q4_0 have one f16 scale per
+// kKvScaleDims dimensions of a head, the last of them perhaps fewer.
+enum class KvType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
+inline constexpr uint32_t kKvTypes = 5;
 inline constexpr uint32_t kKvScaleDims = 32;
 
-// Whole scales' dimensions of 8-bit keys and their queries are Hadamard-transformed: trained
-// models' keys stand out in few dimensions, at the cost of the others' bits. On SmolLM2 the error
-// of the logits is a third.
+// Whole scales' dimensions of 8-bit and 4-bit keys and their queries are Hadamard-transformed:
+// trained models' keys stand out in few dimensions, at the cost of the others' bits. On SmolLM2 the
+// error of the logits is a third.
 //
-// A query against 8-bit keys: for each kKvScaleDims dimensions a record of
+// A query against such keys: for each kKvScaleDims dimensions a record of
 //   int32 high[8], low[8]   four consecutive dimensions each, as int8
 //   int32 offset            128 * sum of (254 * high + low)
 //   float scale             x = scale * (254 * high + low)
@@ -149,16 +149,20 @@ using Bf16Dot = void (*)(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
 // dimensions lie together, [head_dim / 4][key_stride][4], so that one instruction serves 16
-// positions. Scales lie [head_dim / 32][scale_stride]. Groups that hold no position in [first, end)
-// are never read. Keys and values of bf16 lie as kKeyPairDims says; values[g] of an even g is where
-// 32 positions begin.
+// positions; of 4-bit keys eight, [head_dim / 8][key_stride][4], the first four in the low halves
+// of the bytes, each number plus 8. Of 32 columns of 4-bit values the first 16 are in the low
+// halves of 16 bytes. Scales lie [head_dim / 32][scale_stride]. Groups that hold no position in
+// [first, end) are never read. Keys and values of bf16 lie as kKeyPairDims says; values[g] of an
+// even g is where 32 positions begin.
 struct KvTile {
   const void* keys[kTileGroups];
   const void* values[kTileGroups];
-  const uint16_t* key_scales[kTileGroups];    // f16, of 8-bit keys
-  const uint16_t* value_scales[kTileGroups];  // f16, of 8-bit values
-  uint32_t key_stride;    // elements (8-bit: fours) from one dimension to the next: the block size
-  uint32_t value_stride;  // elements from one position to the next: value_dim rounded up to 16
+  const uint16_t* key_scales[kTileGroups];    // f16, of 8-bit and 4-bit keys
+  const uint16_t* value_scales[kTileGroups];  // f16, of 8-bit and 4-bit values
+  // Elements from one dimension to the next (8-bit: four dimensions, 4-bit: eight): the block size.
+  uint32_t key_stride;
+  // Elements from one position to the next: value_dim rounded up to 16, of 4-bit values to 32.
+  uint32_t value_stride;
   uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
 };
@@ -221,9 +225,10 @@ struct Kernels {
   SoftmaxTile softmax_tile[kKvTypes];
   AccumulateTile accumulate_tile[kKvTypes];
   ValuesFinite values_finite[kKvTypes];
-  // x [n], n <= kKvScaleDims, of a key or a value to 8 bits: scale is f16; q from n on is 0.
-  void (*quantize_kv)(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDims],
-                      uint16_t* scale);
+  // x [n], n <= kKvScaleDims, of a key or a value to integers of the type, 8 bits or -8 to 7: scale
+  // is f16; q from n on is 0. Null for floats.
+  void (*quantize_kv[kKvTypes])(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDims],
+                                uint16_t* scale);
 };
 
 }  // namespace bp::cpu

@@ -9,14 +9,17 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 struct StoreFloats {
-  static void store(float* row, uint32_t group, F32x16 p) {
+  static F32x16 store(float* row, uint32_t group, F32x16 p) {
     BP_CPU_ISA::store(row + size_t{16} * group, p);
+    return p;
   }
 };
 
 constexpr float kLog2E = 1.44269504088896341f;
 
-// Form writes probabilities over the scores, all of which are read before.
+// Form writes probabilities over the scores, all of which are read before, and returns what it has
+// written: the sums are of the probabilities as they are used, so that what rounding adds to one
+// that outweighs the others cancels.
 template <class Form>
 float softmax_tile(float* scores, uint32_t first, uint32_t end, float scale, float softcap,
                    float* maximum, float* sums) {
@@ -43,8 +46,7 @@ float softmax_tile(float* scores, uint32_t first, uint32_t end, float scale, flo
   F32x16 total = zero();
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
     const F32x16 p = exp2_of_negative(sub(x[g], broadcast(now)));
-    total = add(total, p);
-    Form::store(scores, g, p);
+    total = add(total, Form::store(scores, g, p));
   }
   if (now == *maximum) {
     store(sums, add(load(sums), total));

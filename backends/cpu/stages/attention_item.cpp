@@ -33,7 +33,7 @@ Range seen_by(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequenc
 }  // namespace
 
 size_t AttentionItem::gathered_floats(uint32_t n_rows, const bp_kv_slot& slot) {
-  return n_rows * (round_up(slot.v_head_dim, 16) + kSums) + round_up(n_rows, 16);
+  return n_rows * (round_up(slot.v_head_dim, kKvScaleDims) + kSums) + round_up(n_rows, 16);
 }
 
 size_t AttentionItem::scratch_floats(uint32_t n_rows, const bp_kv_slot& slot) {
@@ -53,7 +53,7 @@ AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
       k_type_(static_cast<int>(step.kv->k_type())),
       v_type_(static_cast<int>(step.kv->v_type())),
       query_stride_(query_words(slot.k_head_dim)),
-      n_columns_(round_up(slot.v_head_dim, 16)),
+      n_columns_(round_up(slot.v_head_dim, kKvScaleDims)),
       row_stride_(n_columns_ + kSums) {
   const bp_block_table& table = step.batch->block_tables[slot.group];
   blocks_ = table.blocks + size_t{place.sequence} * table.stride;

@@ -78,7 +78,7 @@ class AttentionItem {
   uint32_t n_rows_;
   int k_type_, v_type_;  // of the kernels
   size_t query_stride_;
-  size_t n_columns_;   // of values, rounded up to 16
+  size_t n_columns_;   // of values, rounded up to 32
   size_t row_stride_;  // of what is gathered
   const int32_t* blocks_;
   float* scores_;     // [kMaxQueryRows, kTilePositions]

@@ -17,7 +17,8 @@ namespace {
 
 using namespace conformance;
 
-constexpr bp_dtype kKvTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0};
+constexpr bp_dtype kKvTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0,
+                                 BP_DTYPE_Q4_0};
 constexpr uint32_t kVocab = TinyLlama::kVocab;
 using Tokens = std::vector<int32_t>;
 using Floats = std::vector<float>;

@@ -64,10 +64,10 @@ TEST(CpuCompile, RefusesKvTypesItDoesNotKeep) {
   TinyLlama llama;
   BackendSession session(kFactory);
   bp_compile_options options = BackendSession::default_options();
-  options.k_dtype = BP_DTYPE_Q4_0;
+  options.k_dtype = BP_DTYPE_Q5_0;
   const Status status = session.try_compile(llama.program(), options);
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), testing::HasSubstr("k_dtype is q4_0"));
+  EXPECT_THAT(status.message(), testing::HasSubstr("k_dtype is q5_0"));
 }
 
 TEST(CpuCompile, StopsWhenProgressAsksForIt) {

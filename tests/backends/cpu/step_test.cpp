@@ -118,6 +118,7 @@ std::vector<Config> configs() {
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_F16, BP_DTYPE_Q8_0}});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_BF16, BP_DTYPE_BF16}});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_BF16}});
+    all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q4_0, BP_DTYPE_Q4_0}});
   }
   return all;
 }

@@ -184,7 +184,7 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"MODEL    backend: {tune: {tile: 0}}\n",
        "models[0].backend.tune.tile: must be at least 1, not 0"},
       {"MODEL    backend: {kv: {dtype: f61}}\n",
-       "'f61' is none of auto, f32, f16, bf16, q8_0; nearest: f16"},
+       "'f61' is none of auto, f32, f16, bf16, q8_0, q4_0; nearest: f16"},
       {"MODEL    backend: {kv: {memory: lots}}\n", "'lots' is no size"},
       {"MODEL    scheduler: {watermark: 2}\n", "watermark: must be from 0 to 1, not 2"},
       {"MODEL    sampler: {chain: [topk]}\n",

@@ -1,6 +1,6 @@
 #pragma once
 // Paged K and V of every KV slot, kept as float32 and rounded to the chosen types when stored; to
-// q8_0 by 32 dimensions of a head, of which the last ones may be fewer.
+// q8_0 and q4_0 by 32 dimensions of a head, of which the last ones may be fewer.
 
 #include <cstdint>
 #include <cstdlib>
