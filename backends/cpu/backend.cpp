@@ -34,14 +34,21 @@ Result<Settings> read_settings(const Params& params) {
   return settings;
 }
 
-// bf16 where products of pairs read it as it is.
-KvType default_kv_type(const Kernels& kernels) {
-  return kernels.pack_query[static_cast<int>(KvType::kBF16)] != nullptr ? KvType::kBF16
-                                                                        : KvType::kF16;
+bool is_matrix_of_another_type(const bp_weight& weight) {
+  const bp_weight_part& part = weight.parts[0];
+  return part.n_dims > 1 && part.dtype != BP_DTYPE_F32;
 }
 
-Result<KvType> kv_type(const char* name, bp_dtype dtype, const Kernels& kernels) {
-  if (dtype == BP_DTYPE_NONE) return default_kv_type(kernels);
+// bf16 where products of pairs read it as it is, but for a model in float32: its 8 bits would be
+// most of the model's error.
+KvType default_kv_type(const ProgramView& program, const Kernels& kernels) {
+  const bool has_pairs = kernels.pack_query[static_cast<int>(KvType::kBF16)] != nullptr;
+  const bool is_float32 = std::ranges::none_of(program.weights(), is_matrix_of_another_type);
+  return has_pairs && !is_float32 ? KvType::kBF16 : KvType::kF16;
+}
+
+Result<KvType> kv_type(const char* name, bp_dtype dtype, KvType by_default) {
+  if (dtype == BP_DTYPE_NONE) return by_default;
   if (dtype == BP_DTYPE_F16) return KvType::kF16;
   if (dtype == BP_DTYPE_F32) return KvType::kF32;
   if (dtype == BP_DTYPE_BF16) return KvType::kBF16;
@@ -104,9 +111,9 @@ void CpuBackend::check(const bp_program& program, CheckReport& report) {
 
 Result<KvCache> CpuBackend::make_kv(const ProgramView& program,
                                     const bp_compile_options& options) const {
-  const Kernels& kernels = kernels_of(settings_.isa);
-  BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype, kernels));
-  BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype, kernels));
+  const KvType by_default = default_kv_type(program, kernels_of(settings_.isa));
+  BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype, by_default));
+  BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype, by_default));
   return KvCache(program.kv_slots(), program.header().n_kv_groups,
                  choose_block_size(options.block_size), k_type, v_type);
 }

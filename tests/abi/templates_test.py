@@ -28,11 +28,13 @@ TEMPLATES = {
     "scheduler": ("shortest-first", 100),
 }
 CHUNK = 4  # tokens of a sequence in a step
-# Why tests of a backend may be skipped: it has no threads; the one in C has few types besides.
+# Why tests of a backend may be skipped: it has no threads; the one in C has few types and
+# primitives besides.
 SKIPS = {
     "backend": r"the backend starts no threads",
     "backend-c": r"this backend reads f32, f16 and q8_0|kept as f32 only|has no get_extension|"
-                 r"starts no threads|gives the host's team no work",
+                 r"starts no threads|gives the host's team no work|"
+                 r"is none of the primitives that this backend has",
 }
 CONFIG = """
 server: {{listen: 127.0.0.1:0}}

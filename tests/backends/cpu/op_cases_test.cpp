@@ -4,8 +4,8 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/reference/backend.hpp"
-#include "tests/backends/cpu/isa_backends.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "tests/backends/cpu/isa_backends.hpp"
 #include "tests/support/op_specs.hpp"
 
 namespace bp::test {
@@ -36,13 +36,19 @@ uint32_t compare_case(const OpSpec& spec, const OpCase& c, const CaseRun& run) {
   return n_compared;
 }
 
+// What the backend leaves to its body.
+bool is_inlined_only(const OpSpec& spec) {
+  return spec.name == BP_OP_MOE;
+}
+
 TEST(CpuOpCases, AreWithinTheBoundsOfTheSpecs) {
   uint32_t n_compared = 0;
   for (const OpSpec& spec : load_op_specs()) {
     for (const OpCase& c : spec.cases) {
       for (const bp_dtype weights : c.dtypes) {
         for (const bp_dtype kv : c.kv_dtypes) {
-          n_compared += compare_case(spec, c, {weights, kv, CaseForm::kOp});
+          if (!is_inlined_only(spec))
+            n_compared += compare_case(spec, c, {weights, kv, CaseForm::kOp});
           if (spec.body.empty()) continue;
           n_compared += compare_case(spec, c, {weights, kv, CaseForm::kBody});
         }

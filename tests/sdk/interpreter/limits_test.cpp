@@ -139,10 +139,10 @@ TEST(Compile, RefusesKvTypesItDoesNotKeep) {
   TinyLlama model;
   BackendSession session(kReference);
   bp_compile_options options = BackendSession::default_options();
-  options.k_dtype = BP_DTYPE_Q4_0;
+  options.k_dtype = BP_DTYPE_Q4_K;
   const Status status = session.try_compile(model.program(), options);
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("k_dtype is q4_0"));
+  EXPECT_THAT(status.message(), HasSubstr("k_dtype is q4_K"));
 }
 
 TEST(Compile, StepsWaitForKvMemory) {
