@@ -29,8 +29,7 @@ void configure_tiles(uint32_t n_rows) {
     const uint32_t own = !two ? n_rows : tile % 2 == 0 ? kRows : n_rows - kRows;
     config.n_rows[tile] = static_cast<uint8_t>(tile < (two ? 6 : 5) ? own : kRows);
   }
-  __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
-  _tile_loadconfig(&config);
+  load_config(config);  // also what was written before, which gcc's tile loads do not say they read
 }
 
 // Queries and scores of the rows of one tile.
