@@ -6,28 +6,11 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/text/huggingface/charsmap.hpp"
 #include "tests/core/text/small_vocabulary.hpp"
 
 namespace bp::text::testing {
 namespace {
-
-std::string decode_base64(std::string_view text) {
-  const std::string_view digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0;
-  int n_bits = 0;
-  for (const char c : text) {
-    const size_t digit = digits.find(c);
-    if (digit == std::string_view::npos) break;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    n_bits += 6;
-    if (n_bits < 8) continue;
-    n_bits -= 8;
-    bytes.push_back(static_cast<char>(bits >> n_bits));
-  }
-  return bytes;
-}
 
 std::string to_alphabet(std::string_view bytes) {
   std::string text;
@@ -44,7 +27,7 @@ Vocabulary read_tiktoken(const std::filesystem::path& path, std::string pre) {
   std::string base64;
   for (size_t rank; file >> base64 >> rank;) {
     EXPECT_EQ(rank, pieces.size());
-    rank_of.emplace(pieces.emplace_back(decode_base64(base64)), rank);
+    rank_of.emplace(pieces.emplace_back(huggingface::decode_base64(base64).value()), rank);
   }
 
   Vocabulary v;
