@@ -4,13 +4,11 @@
 
 #include <string>
 
+#include "backends/cpu/round_up.hpp"
+
 namespace bp::cpu {
 
 namespace {
-
-constexpr size_t round_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
-}
 
 // n_bytes from a multiple of `alignment` on; null when the kernel refuses.
 uint8_t* map_aligned(size_t n_bytes, size_t alignment) {

@@ -3,28 +3,27 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/round_up.hpp"
+
 namespace bp::cpu {
 
 namespace {
 
-constexpr size_t round_up_64(size_t n) {
-  return (n + 63) / 64 * 64;
-}
-
 size_t float_stride(uint32_t width) {
-  return round_up_64(width * sizeof(float)) / sizeof(float);
+  return round_up(width * sizeof(float), 64) / sizeof(float);
 }
 
 }  // namespace
 
 size_t ActivationMaker::panel_bytes(uint32_t n_rows, const Kernels& kernels) const {
   if (!forms_.panels) return 0;
-  return round_up_64(panels_words(n_rows, kernels.max_panel_rows, source_.width) * sizeof(int32_t));
+  return round_up(panels_words(n_rows, kernels.max_panel_rows, source_.width) * sizeof(int32_t),
+                  64);
 }
 
 size_t ActivationMaker::bf16_bytes(uint32_t n_rows, const Kernels& kernels) const {
   if (!forms_.bf16 || kernels.bf16_pack == nullptr) return 0;
-  return round_up_64(size_t{n_rows} * source_.width * sizeof(uint16_t));
+  return round_up(size_t{n_rows} * source_.width * sizeof(uint16_t), 64);
 }
 
 size_t ActivationMaker::float_bytes(uint32_t n_rows, const Kernels& kernels) const {

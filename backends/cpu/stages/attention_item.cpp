@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/round_up.hpp"
+
 namespace bp::cpu {
 
 namespace {
@@ -11,10 +13,6 @@ namespace {
 constexpr float kNothing = -std::numeric_limits<float>::infinity();  // maximum of no scores
 
 constexpr size_t kSums = 16;  // of a row
-
-constexpr size_t round_up(size_t n, size_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
 
 // Room for a query in every form.
 constexpr size_t query_words(uint32_t head_dim) {

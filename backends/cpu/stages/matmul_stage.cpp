@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/round_up.hpp"
+
 namespace bp::cpu {
 
 namespace {
@@ -27,10 +29,6 @@ size_t choose_chunk_bytes() {
   const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   return std::clamp(static_cast<size_t>(std::max(cache, 0L)) / 8 * 5, kMinChunkBytes,
                     kMaxChunkBytes);
-}
-
-constexpr size_t round_up_64(size_t n) {
-  return (n + 63) / 64 * 64;
 }
 
 ActivationForms forms_of(const MatmulSpec& spec) {
@@ -98,7 +96,7 @@ size_t MatmulStage::scratch_bytes(const StageLimits& limits) const {
     weight = std::max(weight, p.weight->scratch_bytes());
   const Kernels& kernels = *limits.kernels;
   const size_t rows = chunk_rows(kernels);
-  return round_up_64(activations_.scratch_bytes(kernels)) +
+  return round_up(activations_.scratch_bytes(kernels), 64) +
          rows * (kPieceColumns + kStripRows) * sizeof(float) + weight;
 }
 
@@ -161,7 +159,7 @@ void MatmulStage::multiply(const StepContext& step, const Worker& worker, Items&
   const Cut all = cut(step);
   Scratch scratch{};
   scratch.up =
-      reinterpret_cast<float*>(worker.scratch + round_up_64(activations_.scratch_bytes(kernels)));
+      reinterpret_cast<float*>(worker.scratch + round_up(activations_.scratch_bytes(kernels), 64));
   scratch.partial = scratch.up + size_t{all.chunk_rows} * kPieceColumns;
   scratch.weight =
       reinterpret_cast<uint8_t*>(scratch.partial + size_t{all.chunk_rows} * kStripRows);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/pack_strips.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/program_view.hpp"
@@ -18,10 +19,6 @@ std::optional<FloatType> float_type_of(bp_dtype dtype) {
   if (dtype == BP_DTYPE_F16) return FloatType::kF16;
   if (dtype == BP_DTYPE_BF16) return FloatType::kBF16;
   return std::nullopt;
-}
-
-size_t round_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
 }
 
 }  // namespace

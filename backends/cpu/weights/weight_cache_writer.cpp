@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
 #include "backends/cpu/weights/weight_cache.hpp"
 
@@ -19,10 +20,6 @@ namespace {
 
 // Small enough for the memory that a mapped model may take, several huge pages for each worker.
 constexpr size_t kStagingBytes = size_t{16} << 20;
-
-constexpr uint64_t round_up(uint64_t n, uint64_t to) {
-  return (n + to - 1) / to * to;
-}
 
 Status failed(const std::string& path, const char* action) {
   return io_error(path + " cannot be " + action + ": " + std::strerror(errno));
