@@ -12,6 +12,7 @@ from support import (
     backplane,
     logits,
     main,
+    needs_own_allocator,
     needs_smollm2,
     smollm2_model,
 )
@@ -99,6 +100,7 @@ class Prepare(CommandTest):
         self.assert_done(done)
         self.assertIn("packed weights cannot be kept", done.stderr.decode())
 
+    @needs_own_allocator
     def test_mapped_weights_take_no_memory_of_their_own(self):
         logits(SMOLLM2, TOKENS, *self.cache_options())
         for prepare in ("none", "cache"):

@@ -1,7 +1,8 @@
 """What the process-level tests share: the binary under test, a server on a free port, plain HTTP.
 
 Enters by environment: BACKPLANE_BINARY, BACKPLANE_SOURCE_DIR, BACKPLANE_TEST_DATA (published test
-data, optional), BACKPLANE_TIME_SCALE (how much slower than a release build this one may be).
+data, optional), BACKPLANE_TIME_SCALE (how much slower than a release build this one may be),
+BACKPLANE_SANITIZED (the sanitizer that the build has, if any).
 """
 
 import contextlib
@@ -29,6 +30,10 @@ SMOLLM2 = os.path.join(SOURCE, "models", "smollm2-135m-instruct-q4_1.gguf")
 needs_data = unittest.skipUnless(DATA, "BACKPLANE_TEST_DATA is not set")
 needs_smollm2 = unittest.skipUnless(
     os.path.isfile(SMOLLM2), "the default model is missing: run configs/fetch_model.py"
+)
+
+needs_own_allocator = unittest.skipIf(
+    os.environ.get("BACKPLANE_SANITIZED"), "a sanitizer's own memory is anonymous too"
 )
 
 
