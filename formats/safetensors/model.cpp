@@ -7,13 +7,55 @@
 #include "backplane/dtype.hpp"
 #include "backplane/file.hpp"
 #include "backplane/text.hpp"
-#include "formats/safetensors/files.hpp"
-#include "formats/safetensors/folder.hpp"
+#include "formats/huggingface/files.hpp"
+#include "formats/huggingface/folder.hpp"
+#include "formats/huggingface/tensor.hpp"
 #include "formats/safetensors/limits.hpp"
 
 namespace bp::safetensors {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kExtensions[] = {".safetensors"};
+constexpr huggingface::WeightNames kNames = {"model.safetensors", "model.safetensors.index.json",
+                                             kExtensions};
+
+uint32_t folder_confidence(const std::string& folder) {
+  if (huggingface::has_usual_weights(folder, kNames)) return 90;
+  const auto files = huggingface::files_with(folder, kNames);
+  if (files.ok() && !files->empty()) return 80;
+  return huggingface::has_vocabulary(folder) ? 40 : 0;
+}
+
+Result<std::vector<Shard>> read_shards(const std::string& path, bool is_folder) {
+  BP_ASSIGN(const huggingface::WeightFiles files,
+            huggingface::find_weights(path, is_folder, kNames));
+  std::vector<Shard> shards;
+  std::vector<huggingface::ShardNames> held;
+  for (const std::string& file : files.paths) {
+    BP_ASSIGN(Shard shard, read_shard(file));
+    shards.push_back(std::move(shard));
+    held.push_back({file, {}});
+    for (const TensorEntry& tensor : shards.back().tensors) {
+      held.back().tensors.push_back(tensor.name);
+    }
+  }
+  if (files.index) BP_TRY(huggingface::check_index(*files.index, held));
+  return shards;
+}
+
+Status add_notes(const Shard& shard, huggingface::Metadata& metadata) {
+  for (const auto& [key, value] : shard.notes) {
+    if (!metadata.add_string("safetensors." + key, value)) {
+      return huggingface::invalid(shard.path, "too many keys in __metadata__");
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 uint32_t Model::probe(std::string_view path, bool is_folder, std::span<const uint8_t> head) {
   if (is_folder) return folder_confidence(std::string(path));
@@ -34,7 +76,8 @@ Result<std::unique_ptr<ModelFile>> Model::open(const Host&, const std::string& p
   model->dialect = "huggingface";
   BP_ASSIGN(model->shards_, read_shards(absolute.string(), is_folder));
   const fs::path folder = is_folder ? absolute : absolute.parent_path();
-  BP_TRY(read_side_files(folder.string(), model->shards_, model->metadata_));
+  BP_TRY(huggingface::read_side_files(folder.string(), model->metadata_));
+  if (!model->shards_.empty()) BP_TRY(add_notes(model->shards_[0], model->metadata_));
   model->metadata = model->metadata_.entries();
   BP_ASSIGN(model->quantised_, find_quantised(model->shards_, {model->metadata}));
   BP_TRY(model->add_tensors());
@@ -51,41 +94,26 @@ Status Model::add_tensors() {
       BP_TRY(add_tensor(entry, file));
     }
   }
-  for (const QuantisedWeight& weight : quantised_.weights) add_quantised(weight);
+  for (const QuantisedWeight& weight : quantised_.weights) BP_TRY(add_quantised(weight));
   return {};
 }
 
-void Model::add_quantised(const QuantisedWeight& weight) {
-  bp_tensor tensor{};
-  tensor.name = to_bp_str(weight.name);
-  tensor.dtype = weight.dtype;
-  tensor.n_dims = 2;
-  tensor.dims[0] = weight.rows;
-  tensor.dims[1] = weight.columns;
-  tensor.row_stride_bytes = row_bytes(weight.dtype, weight.columns);
-  tensor.offset = BP_NO_OFFSET;
-  tensor.n_bytes = weight.rows * tensor.row_stride_bytes;
+Status Model::add_quantised(const QuantisedWeight& weight) {
+  const uint64_t dims[] = {weight.rows, weight.columns};
+  BP_ASSIGN(const bp_tensor tensor,
+            huggingface::describe_tensor(*weight.weight.path, weight.name, weight.dtype, dims));
   tensors.push_back(tensor);
+  return {};
 }
 
 Status Model::add_tensor(const TensorEntry& entry, uint32_t file) {
   if (entry.n_bytes == 0) return {};  // holds nothing
-  if (entry.dims.size() > BP_MAX_DIMS) {
-    return unsupported(shortened_path(files[file]) + ": tensor " + quote(entry.name) + ": " +
-                       std::to_string(entry.dims.size()) + " dimensions; supported are 4");
-  }
-  bp_tensor tensor{};
-  tensor.name = to_bp_str(entry.name);
-  tensor.dtype = entry.dtype;
-  tensor.n_dims = static_cast<uint32_t>(std::max<size_t>(entry.dims.size(), 1));
-  tensor.dims[0] = 1;
-  std::copy(entry.dims.begin(), entry.dims.end(), tensor.dims);
-  tensor.row_stride_bytes = row_bytes(entry.dtype, tensor.dims[tensor.n_dims - 1]);
+  BP_ASSIGN(bp_tensor tensor,
+            huggingface::describe_tensor(files[file], entry.name, entry.dtype, entry.dims));
   tensor.file = file;
   // A header may have any length: what does not lie on its type's boundary is copied by read.
   const bool is_aligned = entry.offset % dtype_info(entry.dtype).block_bytes == 0;
-  tensor.offset = is_aligned ? entry.offset : BP_NO_OFFSET;
-  tensor.n_bytes = entry.n_bytes;
+  if (is_aligned) tensor.offset = entry.offset;
   tensors.push_back(tensor);
   offsets_.push_back(entry.offset);
   return {};
@@ -97,12 +125,7 @@ Status Model::read(uint64_t tensor, uint64_t first_row, uint64_t n_rows, void* d
                             std::to_string(tensors.size()));
   }
   const bp_tensor& t = tensors[tensor];
-  const uint64_t rows = t.n_bytes / t.row_stride_bytes;
-  if (first_row > rows || n_rows > rows - first_row) {
-    return invalid_argument("tensor " + quote(view(t.name)) + " has " + std::to_string(rows) +
-                            " rows, asked for " + std::to_string(n_rows) + " from " +
-                            std::to_string(first_row));
-  }
+  BP_TRY(huggingface::check_rows(t, first_row, n_rows));
   if (tensor >= offsets_.size()) {
     return quantised_.weights[tensor - offsets_.size()].read(first_row, n_rows, destination);
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backplane/format.hpp"
-#include "formats/safetensors/metadata.hpp"
+#include "formats/huggingface/metadata.hpp"
 #include "formats/safetensors/quantised.hpp"
 #include "formats/safetensors/shard.hpp"
 
@@ -24,10 +24,10 @@ class Model final : public ModelFile {
  private:
   Status add_tensors();
   Status add_tensor(const TensorEntry& entry, uint32_t file);
-  void add_quantised(const QuantisedWeight& weight);
+  Status add_quantised(const QuantisedWeight& weight);
 
   std::vector<Shard> shards_;
-  Metadata metadata_;
+  huggingface::Metadata metadata_;
   Quantised quantised_;
   std::vector<uint64_t>
       offsets_;  // by tensor, of its first byte in its file; quantised ones follow

@@ -6,7 +6,6 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/text.hpp"
-#include "formats/safetensors/files.hpp"
 #include "formats/safetensors/quantised.hpp"
 #include "formats/safetensors/quantised_values.hpp"
 

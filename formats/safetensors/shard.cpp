@@ -8,12 +8,15 @@
 #include "backplane/dtype.hpp"
 #include "backplane/file.hpp"
 #include "backplane/text.hpp"
+#include "formats/huggingface/files.hpp"
+#include "formats/huggingface/json_reader.hpp"
+#include "formats/huggingface/limits.hpp"
 #include "formats/safetensors/dtypes.hpp"
-#include "formats/safetensors/files.hpp"
-#include "formats/safetensors/json_reader.hpp"
 #include "formats/safetensors/limits.hpp"
 
 namespace bp::safetensors {
+
+using namespace huggingface;  // limits, JsonReader, invalid
 
 static_assert(std::endian::native == std::endian::little,
               "values are read as they lie in the file");

@@ -6,6 +6,7 @@ import struct
 import sys
 
 import numpy as np
+import torch_file
 from support import SOURCE, TINY
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "data", "tiny"))
@@ -38,6 +39,15 @@ def huggingface_name(name):
 def halves(rows, head_dim):
     """GGUF keeps rotary pairs side by side, Hugging Face half a head apart."""
     return rows.reshape(-1, head_dim // 2, 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def write_torch(path, tensors):
+    """Query weights lie transposed in their storages, as torch saves a transposed view."""
+    turned = {
+        name: np.ascontiguousarray(values.T).T if "q_proj" in name else values.copy()
+        for name, values in tensors.items()
+    }
+    torch_file.save(path, turned)
 
 
 def write_shard(path, tensors):
@@ -96,7 +106,7 @@ def gptq(weight):
     return parts, exact.astype(np.float32)
 
 
-def write_folder(folder, shards=1, quantise=None):
+def write_folder(folder, shards=1, quantise=None, torch=False):
     """quantise: None, "gptq", or "exact" for the floats that GPTQ's parts stand for."""
     reader = gguf.Reader(TINY)
     meta = reader.metadata
@@ -141,13 +151,17 @@ def write_folder(folder, shards=1, quantise=None):
     write_json(folder, "tokenizer_config.json", beside)
     with open(os.path.join(folder, "chat_template.jinja"), "w", encoding="utf-8") as file:
         file.write(meta["tokenizer.chat_template"])
+    whole, extension, write = "model", "safetensors", write_shard
+    if torch:
+        whole, extension, write = "pytorch_model", "bin", write_torch
     if shards == 1:
-        write_shard(os.path.join(folder, "model.safetensors"), tensors)
+        write(os.path.join(folder, f"{whole}.{extension}"), tensors)
         return
     weight_map = {}
     for i in range(shards):
-        file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
+        file = f"{whole}-{i + 1:05}-of-{shards:05}.{extension}"
         part = {name: tensors[name] for name in list(tensors)[i::shards]}
-        write_shard(os.path.join(folder, file), part)
+        write(os.path.join(folder, file), part)
         weight_map |= dict.fromkeys(part, file)
-    write_json(folder, "model.safetensors.index.json", {"metadata": {}, "weight_map": weight_map})
+    index = {"metadata": {}, "weight_map": weight_map}
+    write_json(folder, f"{whole}.{extension}.index.json", index)

@@ -2,9 +2,22 @@
 
 import json
 import os
+import pickle
+import zipfile
 
 from huggingface_folder import write_folder
-from support import TINY, CommandTest, backplane, data, logits, main, needs_data, tiny_expected
+from support import (
+    TINY,
+    CommandTest,
+    Server,
+    backplane,
+    data,
+    logits,
+    main,
+    needs_data,
+    tiny_expected,
+    tiny_model,
+)
 
 TEXTS = [b"Hello there, how are you?", b"  12345 \n\n don't", "naïve \u00e9\u4e2d".encode(), b""]
 
@@ -41,6 +54,63 @@ class Folder(CommandTest):
             # The reference computes the same numbers; the cpu rounds activations for Q8_0 alone.
             bound = 1e-4 if backend == "reference" else 0.2
             self.assertLess(max(abs(a - b) for a, b in zip(ours, theirs)), bound)
+
+    def test_torch_is_the_same_model(self):
+        write_folder(self.model, shards=3, torch=True)
+        found = json.loads(self.assert_done(backplane("inspect", self.model, "--json")))
+        self.assertEqual(found["format"], "pytorch")
+        self.assertEqual(found["architecture"], "LlamaForCausalLM")
+        self.assert_same("tokenize", stdin=TEXTS[0])
+        self.assert_same("run", "--prompt", "What is the capital of Italy?", "--temperature", "0")
+        tokens = tiny_expected()["tokenize"][0]["ids"][:20]
+        ours, theirs = (
+            logits(model, tokens, "--backend", "reference") for model in (self.model, TINY)
+        )
+        self.assertLess(max(abs(a - b) for a, b in zip(ours, theirs)), 1e-4)
+
+    def test_a_bare_pickle_is_refused_with_a_remedy(self):
+        write_folder(self.model, torch=True)
+        weights = os.path.join(self.model, "pytorch_model.bin")
+        with open(weights, "wb") as file:
+            pickle.dump({"w": 1}, file)
+        self.assert_one_clear_line(backplane("inspect", self.model), "convert it to safetensors")
+        with zipfile.ZipFile(weights, "w") as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps(os.system, protocol=2))
+        self.assert_one_clear_line(backplane("inspect", self.model), "none of a state dict")
+
+    def test_both_forms_are_served_and_scored(self):
+        text = self.write("text", "What is the capital of Italy? It is Rome. " * 20)
+        answers, scores = [], []
+        for torch in [None, False, True]:
+            source = TINY
+            if torch is not None:
+                source = os.path.join(self.folder, f"torch-{torch}")
+                os.mkdir(source)
+                write_folder(source, torch=torch)
+            with Server(tiny_model(source=source)) as server:
+                answers.append(server.chat("What is the capital of Italy?")["choices"][0]["message"])
+            options = ("--json", "--context", "64", "--backend", "reference")
+            done = backplane("perplexity", source, text, *options)
+            scores.append(json.loads(self.assert_done(done))["perplexity"])
+        self.assertTrue(answers[0]["content"])
+        self.assertEqual(answers, [answers[0]] * 3)
+        for score in scores[1:]:
+            self.assertAlmostEqual(score / scores[0], 1, places=4)
+
+    def test_what_cannot_run_is_one_clear_line(self):
+        write_folder(self.model)
+        path = os.path.join(self.model, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config | {"architectures": ["LlamaForCasualLM"]}, file)
+        self.assert_one_clear_line(
+            backplane("inspect", self.model), "'LlamaForCasualLM' is unknown; nearest: LlamaForCausalLM"
+        )
+        os.rename(path, os.path.join(self.model, "params.json"))
+        self.assert_one_clear_line(
+            backplane("inspect", self.model), "holds params.json and no config.json"
+        )
 
     def test_gptq_is_the_weights_it_stands_for(self):
         write_folder(self.model, quantise="gptq")

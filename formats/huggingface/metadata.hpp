@@ -9,9 +9,9 @@
 
 #include "backplane/format.h"
 #include "backplane/status.hpp"
-#include "formats/safetensors/json_reader.hpp"
+#include "formats/huggingface/json_reader.hpp"
 
-namespace bp::safetensors {
+namespace bp::huggingface {
 
 class Metadata {
  public:
@@ -49,4 +49,4 @@ class Metadata {
 Status add_json(const std::string& path, std::string_view text, const std::string& prefix,
                 Metadata& metadata);
 
-}  // namespace bp::safetensors
+}  // namespace bp::huggingface

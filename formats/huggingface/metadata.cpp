@@ -1,14 +1,14 @@
-#include "formats/safetensors/metadata.hpp"
+#include "formats/huggingface/metadata.hpp"
 
 #include <bit>
 #include <utility>
 
 #include "backplane/plugin.hpp"
 #include "backplane/text.hpp"
-#include "formats/safetensors/files.hpp"
-#include "formats/safetensors/limits.hpp"
+#include "formats/huggingface/files.hpp"
+#include "formats/huggingface/limits.hpp"
 
-namespace bp::safetensors {
+namespace bp::huggingface {
 
 namespace {
 
@@ -156,4 +156,4 @@ Status add_json(const std::string& path, std::string_view text, const std::strin
   return json.ok() ? Status() : invalid(path, json.fault());
 }
 
-}  // namespace bp::safetensors
+}  // namespace bp::huggingface

@@ -1,12 +1,12 @@
-#include "formats/safetensors/json_reader.hpp"
+#include "formats/huggingface/json_reader.hpp"
 
 #include <charconv>
 #include <cmath>
 
 #include "backplane/text.hpp"
-#include "formats/safetensors/limits.hpp"
+#include "formats/huggingface/limits.hpp"
 
-namespace bp::safetensors {
+namespace bp::huggingface {
 
 namespace {
 
@@ -272,4 +272,4 @@ bool JsonReader::expect_end() {
   return require(at_ == text_.size(), "the JSON text must end here");
 }
 
-}  // namespace bp::safetensors
+}  // namespace bp::huggingface

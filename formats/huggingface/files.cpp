@@ -1,11 +1,11 @@
-#include "formats/safetensors/files.hpp"
+#include "formats/huggingface/files.hpp"
 
 #include <filesystem>
 
 #include "backplane/file.hpp"
 #include "backplane/text.hpp"
 
-namespace bp::safetensors {
+namespace bp::huggingface {
 
 Status invalid(const std::string& path, const std::string& rule) {
   return invalid_argument(shortened_path(path) + ": " + rule);
@@ -32,4 +32,4 @@ Status check_lfs_pointer(const std::string& path, std::string_view head) {
   return invalid(path, "a git-lfs pointer, not the file itself: fetch it with `git lfs pull`");
 }
 
-}  // namespace bp::safetensors
+}  // namespace bp::huggingface

@@ -6,7 +6,7 @@
 
 #include "backplane/status.hpp"
 
-namespace bp::safetensors {
+namespace bp::huggingface {
 
 // "PATH: RULE", the path cut to fit an error message.
 Status invalid(const std::string& path, const std::string& rule);
@@ -19,4 +19,4 @@ Result<std::string> read_whole(const std::string& path, uint64_t max_bytes);
 // A message of its own for the small text that git-lfs leaves in a file's place.
 Status check_lfs_pointer(const std::string& path, std::string_view head);
 
-}  // namespace bp::safetensors
+}  // namespace bp::huggingface

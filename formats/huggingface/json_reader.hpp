@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-namespace bp::safetensors {
+namespace bp::huggingface {
 
 enum class JsonKind { kNothing, kNull, kBool, kNumber, kString, kArray, kObject };
 
@@ -71,4 +71,4 @@ class JsonReader {
   std::string fault_;
 };
 
-}  // namespace bp::safetensors
+}  // namespace bp::huggingface
