@@ -88,9 +88,6 @@ void check_limits(const ProgramView& program, CheckReport& report) {
     report.obstacle(BP_NONE, "a value is wider than 2^30");
   }
   for (const bp_weight& weight : program.weights()) check_weight(weight, report);
-  for (uint32_t i = 0; i < program.ops().size(); ++i) {
-    if (kind_of(program.ops()[i]) == BP_OP_MOE) report.obstacle(i, "moe runs as its body only");
-  }
 }
 
 }  // namespace

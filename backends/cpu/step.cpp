@@ -86,6 +86,7 @@ void Step::open_from(uint32_t phase) {
     if (part == 0) poll_stop(stage);
     if (!any_running()) break;
     if (part == 0) executable_.stream_.advance(stage);
+    executable_.plan_.stages[stage]->begin(context_, part);
     const PhaseItems items = executable_.plan_.stages[stage]->items(context_, part);
     if (items.n == 0) continue;
     executable_.shares_.open(phase, items.n, items.in_order);

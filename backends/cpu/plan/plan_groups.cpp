@@ -1,13 +1,11 @@
-// Ops over groups of columns, and the routing of rows to experts.
+// Ops over groups of columns.
 
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/plan/planner.hpp"
-#include "backends/cpu/stages/group_matmul_stage.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/reference/decode.hpp"
-#include "backplane/reference/routing.hpp"
 
 namespace bp::cpu {
 
@@ -78,57 +76,6 @@ Status Planner::plan_add_positions(const bp_op& op) {
     }
     decode(table.row(static_cast<uint64_t>(at)), n_blocks, y);
     step.kernels->add(y, step.values[x].row(t), y, table.n_columns);
-  });
-  return {};
-}
-
-Status Planner::plan_route(const bp_op& op) {
-  const auto a = attributes_of<bp_attr_route>(op);
-  const float* bias = vector(op, 0);
-  const uint32_t logits = buffer_of(op.inputs[0]);
-  const auto n_experts = static_cast<uint32_t>(value(op.inputs[0]).width);
-  open(op.outputs[0]);
-  open(op.outputs[1]);
-  const uint32_t ids = *buffers_[op.outputs[0]], shares = *buffers_[op.outputs[1]];
-  add_rows(count_of(op.outputs[0]), {logits}, {ids, shares},
-           [=](const StepContext& step, uint32_t r) {
-             reference::route(a, step.values[logits].row(r), bias, n_experts,
-                              step.values[ids].row(r), step.values[shares].row(r));
-           });
-  return {};
-}
-
-Status Planner::plan_group_matmul(const bp_op& op) {
-  GroupMatmulSpec spec;
-  spec.weight = WeightRows::of(program_.weights()[op.weights[0]]);
-  plan_.tables.push_back(spec.weight);
-  spec.n_groups = attributes_of<bp_attr_group_matmul>(op).n_groups;
-  spec.n_out = static_cast<uint32_t>(value(op.outputs[0]).width / spec.n_groups);
-  spec.bias = vector(op, 1);
-  spec.count = count_of(op.outputs[0]);
-  spec.in = buffer_of(op.inputs[0]);
-  spec.has_shared_in = value(op.inputs[0]).width == spec.weight.n_columns;
-  if (const uint32_t ids = slot_at(input_slots(op), 1); ids != BP_NONE) spec.ids = buffer_of(ids);
-  open(op.outputs[0]);
-  spec.out = *buffers_[op.outputs[0]];
-  add_stage<GroupMatmulStage>(spec);
-  return {};
-}
-
-Status Planner::plan_group_sum(const bp_op& op) {
-  const uint32_t n_groups = attributes_of<bp_attr_group_sum>(op).n_groups;
-  const uint32_t x = buffer_of(op.inputs[0]), shares = buffer_of(op.inputs[1]);
-  const auto width = static_cast<uint32_t>(value(op.outputs[0]).width);
-  open(op.outputs[0]);
-  const uint32_t out = *buffers_[op.outputs[0]];
-  add_rows(count_of(op.outputs[0]), {x, shares}, {out}, [=](const StepContext& step, uint32_t r) {
-    const float* from = step.values[x].row(r);
-    const float* share = step.values[shares].row(r);
-    float* y = step.values[out].row(r);
-    step.kernels->scale(from, share[0], y, width);
-    for (uint32_t g = 1; g < n_groups; ++g) {
-      step.kernels->multiply_add(from + size_t{g} * width, share[g], y, y, width);
-    }
   });
   return {};
 }

@@ -42,18 +42,18 @@ Status Planner::plan_lm_head(const bp_op& op) {
 Status Planner::plan_product(const bp_op& op, MatmulSpec spec) {
   spec.input = take_rows(op.inputs[0]);
   BP_TRY(add_projection(spec, op, 0, 0, value(op.outputs[0]).width, vector(op, 1), 0));
-  spec.projections[0].out = open_product(op.outputs[0], spec);
+  spec.projections[0].out = open_product(op.outputs[0], spec.residual);
   return add_products(op, std::move(spec));
 }
 
-uint32_t Planner::open_product(uint32_t y, MatmulSpec& spec) {
+uint32_t Planner::open_product(uint32_t y, std::optional<uint32_t>& residual) {
   const auto consumer = only_consumer(y);
   if (consumer && kind_of(program_.ops()[*consumer]) == BP_OP_NORM) {
     const bp_op& norm = program_.ops()[*consumer];
-    const uint32_t residual = slot_at(input_slots(norm), norm.inputs[0] == y ? 1 : 0);
-    const bool ready = residual != BP_NONE && residual != y && buffers_[residual].has_value();
+    const uint32_t other = slot_at(input_slots(norm), norm.inputs[0] == y ? 1 : 0);
+    const bool ready = other != BP_NONE && other != y && buffers_[other].has_value();
     if (ready) {
-      spec.residual = *buffers_[residual];
+      residual = *buffers_[other];
       const uint32_t out = add_buffer(count_of(y), static_cast<uint32_t>(value(y).width));
       const uint32_t sum = slot_at(output_slots(norm), 1);
       if (sum != BP_NONE) buffers_[sum] = out;
@@ -127,7 +127,7 @@ Status Planner::plan_gated_mlp(const bp_op& op) {
   down.input.width = n_ff;
   down.input.count = count;
   BP_TRY(add_projection(down, op, 2, 0, value(op.outputs[0]).width, vector(op, 5), 0));
-  down.projections[0].out = open_product(op.outputs[0], down);
+  down.projections[0].out = open_product(op.outputs[0], down.residual);
   return add_products(op, std::move(down));
 }
 

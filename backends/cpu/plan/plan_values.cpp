@@ -72,7 +72,7 @@ bool Planner::feeds_product(uint32_t index) const {
   if (!consumer) return false;
   const std::string_view kind = kind_of(program_.ops()[*consumer]);
   return kind == BP_OP_QKV || kind == BP_OP_LINEAR || kind == BP_OP_MATMUL ||
-         kind == BP_OP_GATED_MLP || kind == BP_OP_LM_HEAD;
+         kind == BP_OP_GATED_MLP || kind == BP_OP_LM_HEAD || kind == BP_OP_MOE;
 }
 
 const float* Planner::decode_vector(uint32_t weight) {

@@ -64,6 +64,7 @@ Status Planner::plan_op(uint32_t index) {
   if (kind == BP_OP_LM_HEAD) return plan_lm_head(op);
   if (kind == BP_OP_QKV) return plan_qkv(op);
   if (kind == BP_OP_GATED_MLP) return plan_gated_mlp(op);
+  if (kind == BP_OP_MOE) return plan_moe(op);
   if (kind == BP_OP_ROPE) return plan_rope(op);
   if (kind == BP_OP_ROTATE) return plan_rotate(op);
   if (kind == BP_OP_ATTENTION || kind == BP_OP_ATTEND) return plan_attention(op);

@@ -13,6 +13,7 @@
 #include "backends/cpu/rows/head_source.hpp"
 #include "backends/cpu/rows/row_source.hpp"
 #include "backends/cpu/stages/attention_stage.hpp"
+#include "backends/cpu/stages/experts_stage.hpp"
 #include "backends/cpu/stages/matmul_stage.hpp"
 #include "backends/cpu/stages/row_stage.hpp"
 #include "backends/cpu/weights/weight_store.hpp"
@@ -45,8 +46,8 @@ class Planner {
   Status plan_qkv(const bp_op& op);
   Status plan_gated_mlp(const bp_op& op);
   Status plan_product(const bp_op& op, MatmulSpec spec);
-  // The buffer for the product that becomes value y; may add a residual to the spec.
-  uint32_t open_product(uint32_t y, MatmulSpec& spec);
+  // The buffer for the product that becomes value y; may name a residual to be added to it.
+  uint32_t open_product(uint32_t y, std::optional<uint32_t>& residual);
   // Rows [first, first + n) of a weight of the op.
   Status add_projection(MatmulSpec& spec, const bp_op& op, uint32_t slot, uint64_t first,
                         uint64_t n, const float* bias, uint32_t out);
@@ -84,9 +85,22 @@ class Planner {
   Status plan_concat_groups(const bp_op& op);
   Status plan_clamp(const bp_op& op);
   Status plan_add_positions(const bp_op& op);
+
+  // plan_experts.cpp
+  Status plan_moe(const bp_op& op);
+  void take_experts_apart(const ExpertsSpec& spec, const BoundKernelPtr& activation);
+  Matrices matrices(const bp_op& op, uint32_t slot, uint32_t n_rows);
   Status plan_route(const bp_op& op);
+  struct RouteBuffers {
+    RowCount count;
+    uint32_t logits, ids, shares;
+  };
+  void add_route(const bp_attr_route& attributes, const float* bias, const RouteBuffers& buffers,
+                 uint32_t n_experts);
   Status plan_group_matmul(const bp_op& op);
   Status plan_group_sum(const bp_op& op);
+  void add_group_sum(RowCount count, uint32_t x, uint32_t shares, uint32_t n_groups, uint32_t out,
+                     uint32_t width);
 
   // plan_attention.cpp
   Status plan_rope(const bp_op& op);

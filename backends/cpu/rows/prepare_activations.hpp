@@ -2,17 +2,10 @@
 // From a row source to the forms that weights take. Few rows are prepared by every worker for
 // itself, many in a phase of their own.
 
+#include "backends/cpu/rows/activation_layout.hpp"
 #include "backends/cpu/rows/row_source.hpp"
-#include "backends/cpu/weights/prepared_weight.hpp"
 
 namespace bp::cpu {
-
-// The forms that a product's weights take; bf16 falls back to floats where kernels have none.
-struct ActivationForms {
-  bool floats = false;
-  bool panels = false;
-  bool bf16 = false;
-};
 
 class ActivationMaker {
  public:

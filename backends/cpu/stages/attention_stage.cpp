@@ -86,7 +86,7 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
     const bool writes = spec_.write && !items_write(batch);
     return {writes ? std::min(batch.n_tokens, kWriteItems) : 0};
   }
-  if (!spec_.attends) return {};
+  if (!spec_.attends || phase > 2) return {};
   const bool by_spans = splits(step);
   if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
   uint32_t n = 0;

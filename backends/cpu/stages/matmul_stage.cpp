@@ -1,44 +1,18 @@
 #include "backends/cpu/stages/matmul_stage.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/round_up.hpp"
+#include "backends/cpu/stages/pieces.hpp"
 
 namespace bp::cpu {
 
 namespace {
 
-constexpr uint32_t kPieceStrips = 4;  // at most, finished together
-constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
-
-// Pieces that a worker's share has at least, where there are strips enough: what it waits for
-// others at the end is about one piece.
-constexpr uint32_t kSharePieces = 16;
-
-// A chunk of rows stays in the second-level cache, in five eighths of it, while strips of weights
-// pass by.
-constexpr size_t kMinChunkBytes = size_t{256} << 10;
-constexpr size_t kMaxChunkBytes = size_t{1280} << 10;
-constexpr uint32_t kMinChunkRows = 48;
-constexpr uint32_t kMaxChunkRows = 512;
-
-size_t choose_chunk_bytes() {
-  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return std::clamp(static_cast<size_t>(std::max(cache, 0L)) / 8 * 5, kMinChunkBytes,
-                    kMaxChunkBytes);
-}
-
 ActivationForms forms_of(const MatmulSpec& spec) {
   ActivationForms forms;
-  for (const Projection& p : spec.projections) {
-    const bool panels = p.weight->takes_panels(), bf16 = p.weight->takes_bf16();
-    forms.panels = forms.panels || panels;
-    forms.bf16 = forms.bf16 || bf16;
-    forms.floats = forms.floats || (!panels && !bf16);
-  }
+  for (const Projection& p : spec.projections) forms.serve(*p.weight);
   return forms;
 }
 
@@ -72,9 +46,7 @@ struct MatmulStage::Cut {
 };
 
 MatmulStage::MatmulStage(MatmulSpec spec)
-    : spec_(std::move(spec)),
-      activations_(spec_.input, forms_of(spec_)),
-      chunk_bytes_(choose_chunk_bytes()) {
+    : spec_(std::move(spec)), activations_(spec_.input, forms_of(spec_)) {
   reads.push_back(spec_.input.buffer);
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes.push_back(spec_.projections[0].out);
@@ -83,19 +55,12 @@ MatmulStage::MatmulStage(MatmulSpec spec)
   }
 }
 
-uint32_t MatmulStage::chunk_rows(const Kernels& kernels) const {
-  const size_t row_bytes = panel_words(1, spec_.input.width) * sizeof(int32_t);
-  const auto fitting = static_cast<uint32_t>(std::min<size_t>(chunk_bytes_ / row_bytes, ~0u));
-  const uint32_t rows = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
-  return rows / kernels.max_panel_rows * kernels.max_panel_rows;
-}
-
 size_t MatmulStage::scratch_bytes(const StageLimits& limits) const {
   size_t weight = 0;
   for (const Projection& p : spec_.projections)
     weight = std::max(weight, p.weight->scratch_bytes());
   const Kernels& kernels = *limits.kernels;
-  const size_t rows = chunk_rows(kernels);
+  const size_t rows = chunk_rows(kernels, spec_.input.width);
   return round_up(activations_.scratch_bytes(kernels), 64) +
          rows * (kPieceColumns + kStripRows) * sizeof(float) + weight;
 }
@@ -121,7 +86,7 @@ void MatmulStage::run(const StepContext& step, const Worker& worker, uint32_t ph
 }
 
 MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
-  Cut cut{spec_.input.count.of(step), chunk_rows(*step.kernels), 0, 0};
+  Cut cut{spec_.input.count.of(step), chunk_rows(*step.kernels, spec_.input.width), 0, 0};
   const size_t n_projections = spec_.gated ? 1 : spec_.projections.size();
   const auto count = [&](auto&& n_of) {
     uint32_t n = 0;
@@ -129,7 +94,7 @@ MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
     return n;
   };
   const uint32_t n_strips = count([](uint32_t n) { return n; });
-  cut.piece_strips = std::clamp(n_strips / (kSharePieces * step.n_workers), 1u, kPieceStrips);
+  cut.piece_strips = piece_strips(n_strips, step.n_workers);
   cut.n_pieces = count([&](uint32_t n) { return (n + cut.piece_strips - 1) / cut.piece_strips; });
   return cut;
 }

@@ -50,7 +50,6 @@ class MatmulStage : public Stage {
 
   [[nodiscard]] Cut cut(const StepContext& step) const;
   [[nodiscard]] Piece piece(const Cut& cut, uint32_t item) const;
-  [[nodiscard]] uint32_t chunk_rows(const Kernels& kernels) const;
   void multiply(const StepContext& step, const Worker& worker, Items& items) const;
   void run_piece(const StepContext& step, const Activations& x, const Piece& piece,
                  const Scratch& scratch) const;
@@ -61,7 +60,6 @@ class MatmulStage : public Stage {
 
   MatmulSpec spec_;
   ActivationMaker activations_;
-  size_t chunk_bytes_;  // of activations
 };
 
 }  // namespace bp::cpu

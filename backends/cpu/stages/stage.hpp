@@ -69,11 +69,13 @@ struct StageLimits {
 
 class Stage {
  public:
-  static constexpr uint32_t kPhases = 3;
+  static constexpr uint32_t kPhases = 4;
 
   virtual ~Stage() = default;
 
-  // Of the phases in order, each asked for when it is about to begin.
+  // What one worker does before a phase, while the others wait.
+  virtual void begin(const StepContext&, uint32_t /*phase*/) const {}
+  // Of the phases in order, each asked for when it has begun.
   [[nodiscard]] virtual PhaseItems items(const StepContext& step, uint32_t phase) const = 0;
   // Takes items of the phase until none is left. A worker may come when the phase is over: before
   // it has an item it reads nothing that a step changes.

@@ -18,20 +18,25 @@ uint64_t kv_share(const MemoryNeeds& needs, uint64_t available_bytes) {
   return std::min(needs.kv, available_bytes / 4);
 }
 
-// Weights that products read; embeddings, and the matrices that rows choose, are read in the file.
+// Weights that products read; embeddings are read in the file.
 std::set<uint32_t> product_weights(const ProgramView& program) {
   std::set<uint32_t> used;
   for (const bp_op& op : program.ops()) {
     const std::string_view kind = kind_of(op);
-    if (kind == BP_OP_EMBED || kind == BP_OP_GATHER || kind == BP_OP_ADD_POSITIONS ||
-        kind == BP_OP_GROUP_MATMUL) {
-      continue;
-    }
+    if (kind == BP_OP_EMBED || kind == BP_OP_GATHER || kind == BP_OP_ADD_POSITIONS) continue;
     for (const uint32_t weight : weight_slots(op)) {
       if (weight != BP_NONE) used.insert(weight);
     }
   }
   return used;
+}
+
+// Each matrix of a stack has strips of its own.
+uint64_t packed_bytes(const bp_weight& weight) {
+  const bp_weight_part& part = *data_part(weight);
+  const WeightRows rows = WeightRows::of(weight);
+  const uint64_t n_rows = part.n_dims < 3 ? rows.n_rows : part.dims[part.n_dims - 2];
+  return rows.n_rows / n_rows * PreparedWeight::packed_bytes(rows.slice(0, n_rows));
 }
 
 }  // namespace
@@ -41,7 +46,7 @@ MemoryNeeds MemoryNeeds::of(const ProgramView& program) {
   MemoryNeeds needs;
   for (uint32_t i = 0; i < program.weights().size(); ++i) {
     const WeightRows rows = WeightRows::of(program.weights()[i]);
-    const uint64_t packed = products.contains(i) ? PreparedWeight::packed_bytes(rows) : 0;
+    const uint64_t packed = products.contains(i) ? packed_bytes(program.weights()[i]) : 0;
     needs.packed += packed;
     (packed > 0 ? needs.source : needs.mapped) += rows.source_bytes();
   }

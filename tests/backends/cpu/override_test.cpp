@@ -51,7 +51,6 @@ TEST(CpuOverride, KeepsTheOpCasesWithinTheirBounds) {
                        std::to_string(s));
           CaseRun how;
           how.weights = weights;
-          if (spec.name == BP_OP_MOE) how.form = CaseForm::kBody;
           const auto expected = run_case(kReference, spec, c, how);
           const auto found = run_case(overriding, spec, c, how);
           const ErrorBound bound = spec.bound(weights, BP_DTYPE_F32);

@@ -1,0 +1,111 @@
+#include "backends/cpu/rows/activation_layout.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/round_up.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+void copy_record(const int32_t* from, int32_t* record, uint32_t n, uint32_t t) {
+  constexpr uint32_t kQuantWords = kPanelColumns / sizeof(int32_t);
+  if (n == kTileRows) {
+    std::memcpy(record + kQuantWords * t, from, kPanelColumns);
+  } else {
+    for (uint32_t k = 0; k < kQuantWords; ++k) record[k * n + t] = from[k];
+  }
+  for (uint32_t k = kQuantWords; k < kPanelWords; ++k) record[k * n + t] = from[k];
+}
+
+}  // namespace
+
+void ActivationForms::serve(const PreparedWeight& weight) {
+  panels = panels || weight.takes_panels();
+  bf16 = bf16 || weight.takes_bf16();
+  floats = floats || (!weight.takes_panels() && !weight.takes_bf16());
+}
+
+// A panel has at most a second record for each block.
+size_t ActivationLayout::panel_row_bytes() const {
+  if (!forms_.panels) return 0;
+  const uint32_t n_blocks = width_ / kPanelColumns;
+  const size_t words = panel_header_words(n_blocks) + size_t{2} * n_blocks * kPanelWords;
+  return round_up(words * sizeof(int32_t), 64);
+}
+
+size_t ActivationLayout::bf16_row_bytes(const Kernels& kernels) const {
+  if (!forms_.bf16 || kernels.bf16_pack == nullptr) return 0;
+  return round_up(width_ * sizeof(uint16_t), 64);
+}
+
+size_t ActivationLayout::float_row_bytes(const Kernels& kernels) const {
+  const bool wanted = forms_.floats || (forms_.bf16 && kernels.bf16_pack == nullptr);
+  return wanted ? round_up(width_ * sizeof(float), 64) : 0;
+}
+
+size_t ActivationLayout::row_bytes(const Kernels& kernels) const {
+  return panel_row_bytes() + bf16_row_bytes(kernels) + float_row_bytes(kernels);
+}
+
+Activations ActivationLayout::place(const Kernels& kernels, uint32_t n_rows,
+                                    uint8_t* memory) const {
+  Activations x;
+  x.n_rows = n_rows;
+  if (forms_.panels) x.panels = reinterpret_cast<const int32_t*>(memory);
+  memory += n_rows * panel_row_bytes();
+  if (bf16_row_bytes(kernels) > 0) x.bf16 = reinterpret_cast<const uint16_t*>(memory);
+  memory += n_rows * bf16_row_bytes(kernels);
+  if (float_row_bytes(kernels) > 0) x.floats = reinterpret_cast<const float*>(memory);
+  x.float_stride = float_row_bytes(kernels) / sizeof(float);
+  return x;
+}
+
+void ActivationLayout::write(const Kernels& kernels, const Activations& x, const PanelPlace& place,
+                             uint32_t t, const float* row, const int32_t* panel) const {
+  const uint32_t r = place.first + t;
+  if (x.floats != nullptr) {
+    std::memcpy(const_cast<float*>(x.floats) + r * x.float_stride, row, width_ * sizeof(float));
+  }
+  if (x.bf16 != nullptr) {
+    const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
+    kernels.bf16_pack(row, width_, const_cast<uint16_t*>(x.bf16) + size_t{first} * width_,
+                      std::min(kBf16PanelRows, x.n_rows - first), r - first);
+  }
+  if (x.panels == nullptr) return;
+  int32_t* words = const_cast<int32_t*>(x.panels) + place.word;
+  if (panel != nullptr) {
+    copy_panel_row(panel, width_, words, place.n, t);
+  } else {
+    kernels.quantize_row(row, width_, words, place.n, t, max_seconds(place.n, width_));
+  }
+}
+
+void copy_panel_row(const int32_t* from, uint32_t n_columns, int32_t* panel, uint32_t n,
+                    uint32_t t) {
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  const uint32_t header = panel_header_words(n_blocks);
+  const int32_t* from_seconds = from + header + size_t{n_blocks} * kPanelWords;
+  int32_t* seconds = panel + header + size_t{n_blocks} * kPanelWords * n;
+  int32_t* second_of = panel + 1;
+  if (t == 0) {
+    panel[0] = 0;
+    std::fill_n(second_of, n_blocks, -1);
+  }
+  for (uint32_t b = 0; b < n_blocks; ++b) {
+    copy_record(from + header + size_t{b} * kPanelWords,
+                panel + header + size_t{b} * kPanelWords * n, n, t);
+    const int32_t from_second = from[1 + b];
+    if (from_second < 0) continue;
+    if (second_of[b] < 0) {
+      second_of[b] = panel[0]++;
+      std::fill_n(seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, kPanelWords * n,
+                  0);
+    }
+    copy_record(from_seconds + static_cast<size_t>(from_second) * kPanelWords,
+                seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, n, t);
+  }
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,48 @@
+#include "backends/cpu/stages/pieces.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace bp::cpu {
+
+namespace {
+
+// Pieces that a worker's share has at least, where there are strips enough: what it waits for
+// others at the end is about one piece.
+constexpr uint32_t kSharePieces = 16;
+
+// A chunk takes five eighths of the second-level cache.
+constexpr size_t kMinChunkBytes = size_t{256} << 10;
+constexpr size_t kMaxChunkBytes = size_t{1280} << 10;
+constexpr uint32_t kMinChunkRows = 48;
+constexpr uint32_t kMaxChunkRows = 512;
+
+size_t choose_chunk_bytes() {
+  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return std::clamp(static_cast<size_t>(std::max(cache, 0L)) / 8 * 5, kMinChunkBytes,
+                    kMaxChunkBytes);
+}
+
+}  // namespace
+
+uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers) {
+  return std::clamp(n_strips / (kSharePieces * n_workers), 1u, kPieceStrips);
+}
+
+uint32_t chunk_rows(const Kernels& kernels, uint32_t width) {
+  static const size_t chunk_bytes = choose_chunk_bytes();
+  const size_t row_bytes = panel_words(1, width) * sizeof(int32_t);
+  const auto fitting = static_cast<uint32_t>(std::min<size_t>(chunk_bytes / row_bytes, ~0u));
+  const uint32_t rows = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
+  return rows / kernels.max_panel_rows * kernels.max_panel_rows;
+}
+
+void dot_strips(const Kernels& kernels, const PreparedWeight& weight, Range strips,
+                const Activations& x, uint32_t first, uint32_t n, float* y, uint8_t* scratch) {
+  for (uint32_t s = strips.begin; s < strips.end; ++s, y += kStripRows) {
+    weight.dot_strip(kernels, s, x, first, n, y, kPieceColumns, scratch);
+  }
+}
+
+}  // namespace bp::cpu

@@ -1,0 +1,24 @@
+#pragma once
+// How products are cut: chunks of rows, and pieces of a few strips of a weight.
+
+#include "backends/cpu/stages/stage.hpp"
+#include "backends/cpu/weights/prepared_weight.hpp"
+
+namespace bp::cpu {
+
+inline constexpr uint32_t kPieceStrips = 4;  // at most, finished together
+inline constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
+
+// Strips of a piece where all workers together have n_strips to go through.
+[[nodiscard]] uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers);
+
+// Rows of activations that stay in the second-level cache while strips of weights pass by; a
+// multiple of the kernels' panels.
+[[nodiscard]] uint32_t chunk_rows(const Kernels& kernels, uint32_t width);
+
+// Strips times rows [first, first + n) of x, which begin a panel, into y [n, kPieceColumns].
+// scratch: what the weight wants.
+void dot_strips(const Kernels& kernels, const PreparedWeight& weight, Range strips,
+                const Activations& x, uint32_t first, uint32_t n, float* y, uint8_t* scratch);
+
+}  // namespace bp::cpu
