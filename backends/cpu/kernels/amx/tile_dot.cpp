@@ -16,6 +16,8 @@ using namespace avx512;
 
 constexpr uint32_t kBlockQuants = 512;  // bytes of quants in an unpacked block
 constexpr uint32_t kSlots = 4;
+constexpr uint32_t kPrefetchBytes = 4096;
+constexpr uint32_t kBlocksAhead = 2;
 constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 
 // An unpacked block; see kTileBlockBytes.
@@ -54,9 +56,18 @@ inline void unpack_quants(const uint8_t* record, uint32_t b, uint8_t* out) {
 template <class W>
 class Unpacker {
  public:
-  explicit Unpacker(const uint8_t* strip) : record_(strip) {}
+  Unpacker(const uint8_t* strip, uint32_t n_blocks, uint8_t* blocks)
+      : record_(strip), n_left_(n_blocks), out_(blocks) {
+    for (uint32_t i = 0; i < kBlocksAhead; ++i) next();
+  }
 
-  void next(uint8_t* out) {
+  // Does nothing after the last block.
+  void next() {
+    if (n_left_ == 0) return;
+    --n_left_;
+    uint8_t* out = out_;
+    out_ += kTileBlockBytes;
+    prefetch_block(W::body(record_, block_));
     unpack_quants<W, 0>(record_, block_, out);
     unpack_quants<W, 1>(record_, block_, out);
     unpack_quants<W, 2>(record_, block_, out);
@@ -88,8 +99,16 @@ class Unpacker {
   }
 
  private:
+  // The hardware's own prefetch stops at each page, and products leave it little time.
+  static void prefetch_block(const uint8_t* body) {
+    constexpr uint32_t kBytes = W::kRecordBytes / W::kBlocks;
+    for (uint32_t i = 0; i < kBytes; i += 64) __builtin_prefetch(body + kPrefetchBytes + i);
+  }
+
   const uint8_t* record_;
   uint32_t block_ = 0;
+  uint32_t n_left_;
+  uint8_t* out_;
 };
 
 // Tiles 0 to 3 hold sums, 4 and 5 activations, 6 and 7 weights; kColumns of both go into a product.
@@ -203,7 +222,7 @@ __attribute__((always_inline)) inline void fold_halves(const Product& p, const S
 template <class W>
 inline void unpack_for(const Product& p, Unpacker<W>* unpacker) {
   if (unpacker == nullptr || p.begins_block == 0) return;
-  unpacker->next(const_cast<uint8_t*>(p.weights.bytes));
+  unpacker->next();
   __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
 }
 
@@ -276,7 +295,7 @@ void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, s
   configure_tiles<W::kHalves ? 16 : 32>();
   const uint32_t n_blocks = n_columns / kPanelColumns;
   auto* products = reinterpret_cast<Product*>(scratch + size_t{n_blocks} * kTileBlockBytes);
-  Unpacker<W> unpacker(strip);
+  Unpacker<W> unpacker(strip, n_blocks, scratch);
   for (uint32_t p = 0; p < n_panels; ++p) {
     const uint32_t n = list_products(scratch, n_blocks, panels + p * panel_words, products);
     if (p > 0) unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
