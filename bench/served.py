@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Decode through the server against `backplane bench`, in turn on the same file.
+
+  bench/served.py --ours build/bin/backplane [--generate 128] [--rounds 3] [--threads 2]
+      [--sequences 1,4] [--sampler greedy,default] MODEL.gguf [MODEL.gguf ...]
+
+A served rate is that of N streams with a short prompt each, from the moment when all of them have had
+their first token until the first of them ends; it holds sampling, detokenising, JSON and the sockets.
+"""
+import argparse
+import http.client
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+PROMPT = "Once upon a time"
+SAMPLERS = {"greedy": {"temperature": 0}, "default": {"temperature": 0.8, "top_p": 0.95}}
+
+
+class Server:
+    """`backplane serve` of one model on a free port while the block runs."""
+
+    def __init__(self, program, model, threads):
+        document = {
+            "server": {"listen": "127.0.0.1:0"},
+            "models": [{"id": "m", "source": str(pathlib.Path(model).resolve()), "context": 1024,
+                        "backend": {"plugin": "cpu", "threads": threads}}],
+        }
+        self.folder = tempfile.TemporaryDirectory()
+        config = pathlib.Path(self.folder.name, "serve.yaml")
+        config.write_text(json.dumps(document))
+        self.process = subprocess.Popen([program, "serve", config], stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line):
+                self.port = int(found[1])
+                break
+        else:
+            raise RuntimeError("the server does not listen")
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.folder.cleanup()
+
+    def stream(self, n_tokens, fields, times):
+        body = {"model": "m", "prompt": PROMPT, "max_tokens": n_tokens, "ignore_eos": True,
+                "stream": True, "return_token_ids": True, **fields}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", "/v1/completions", json.dumps(body),
+                           {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise RuntimeError(response.read().decode())
+        for line in response:
+            if line.startswith(b"data: {"):
+                choices = json.loads(line[6:])["choices"]
+                n = len(choices[0].get("token_ids") or []) if choices else 0
+                times.extend([time.monotonic()] * n)
+
+    def rate(self, n_sequences, n_tokens, fields):
+        times = [[] for _ in range(n_sequences)]
+        streams = [threading.Thread(target=self.stream, args=(n_tokens, fields, t)) for t in times]
+        for stream in streams:
+            stream.start()
+        for stream in streams:
+            stream.join()
+        begin, end = max(t[0] for t in times), min(t[-1] for t in times)
+        return sum(begin < at <= end for t in times for at in t) / (end - begin)
+
+
+def bench_rate(program, model, threads, n_sequences, n_tokens):
+    done = subprocess.run(
+        [program, "bench", model, "--json", "--threads", str(threads), "--prompt", "0", "--generate",
+         str(n_tokens), "--sequences", str(n_sequences)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["results"][0]["tokens_per_s"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--ours", default="build/bin/backplane")
+    parser.add_argument("--generate", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--sequences", default="1,4")
+    parser.add_argument("--sampler", default="greedy,default")
+    options = parser.parse_args()
+    for model in options.models:
+        for n_sequences in map(int, options.sequences.split(",")):
+            for sampler in options.sampler.split(","):
+                ratios = []
+                for _ in range(options.rounds):
+                    inside = bench_rate(options.ours, model, options.threads, n_sequences,
+                                        options.generate)
+                    with Server(options.ours, model, options.threads) as server:
+                        server.rate(1, 8, {})
+                        served = server.rate(n_sequences, options.generate, SAMPLERS[sampler])
+                    ratios.append(served / inside)
+                print(f"{pathlib.Path(model).name[:38]:<38} {n_sequences:>3} streams, {sampler:<8} "
+                      f"served {served:8.1f}, bench {inside:8.1f}, ratio "
+                      f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
+                      flush=True)
+
+
+if __name__ == "__main__":
+    main()
