@@ -11,6 +11,7 @@
 
 #include "core/cli/commands.hpp"
 #include "core/model/map_guard.hpp"
+#include "core/quantize/mixture.hpp"
 
 namespace bp::cli {
 
@@ -30,6 +31,11 @@ void set_up_log() {
   log->set_pattern("%H:%M:%S.%e %^%l%$ %v");
   log->set_level(spdlog::level::warn);
   spdlog::set_default_logger(log);
+}
+
+std::string known_mixture(const std::string& name) {
+  const auto found = quantize::find_mixture(name);
+  return found.ok() ? "" : found.status().message();
 }
 
 void add_serve(CLI::App& app, ServeOptions& o, Command& command) {
@@ -97,6 +103,8 @@ void add_model_options(CLI::App& sub, ModelOptions& o) {
   sub.add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
   sub.add_option("--kv", o.kv_types, kKvHelp);
+  sub.add_option("--quantize", o.quantize, "quantise the weights while they are loaded: Q8_0, ...")
+      ->check(known_mixture);
   sub.add_option("--set", o.backend_keys, kSetHelp);
   sub.add_option("--override", o.overrides, kOverrideHelp);
   sub.add_option("--threads", o.n_threads, "threads to compute with (0: all)");
@@ -139,6 +147,32 @@ void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
       ->check(most_tokens);
   sub->add_flag("--json", o.json, "as JSON");
   sub->callback([&] { command = [&] { return bench(o); }; });
+}
+
+void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("quantize", "write a model with fewer bits a weight");
+  sub->add_option("IN", o.in, "a GGUF file, best in f16, bf16 or f32")->required();
+  sub->add_option("OUT", o.out, "the GGUF file to write")->required();
+  sub->add_option("--type", o.type, "Q4_K_M, Q8_0, IQ3_XXS, ... (docs/quantize.md)")
+      ->required()
+      ->check(known_mixture);
+  sub->add_flag("--pure", o.pure, "the same type for all weights");
+  sub->add_option("--imatrix", o.imatrix, "which columns count, as `backplane imatrix` measures");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->callback([&] { command = [&] { return quantize(o); }; });
+}
+
+void add_imatrix(CLI::App& app, ImatrixOptions& o, Command& command) {
+  auto* sub = app.add_subcommand("imatrix", "measure which columns of the weights count");
+  sub->add_option("MODEL", o.model, "a GGUF file")->required();
+  sub->add_option("FILE", o.file, "a text like those that the model is for, in UTF-8")->required();
+  sub->add_option("--output", o.output, "the file to write, for `quantize --imatrix`")->required();
+  sub->add_option("--context", o.context, "tokens of a window; what is left over is not run")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 1u << 20));
+  sub->add_option("--chunks", o.n_chunks, "windows to run (0: all)");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->callback([&] { command = [&] { return imatrix(o); }; });
 }
 
 void add_limits(CLI::App& sub, simulate::LimitOverrides& l) {
@@ -186,6 +220,8 @@ struct AllOptions {
   LogitsOptions logits;
   PerplexityOptions perplexity;
   BenchOptions bench;
+  QuantizeOptions quantize;
+  ImatrixOptions imatrix;
   SimulateOptions simulate;
 };
 
@@ -229,6 +265,8 @@ int run_command_line(int argc, char** argv) {
   add_logits(app, options.logits, command);
   add_perplexity(app, options.perplexity, command);
   add_bench(app, options.bench, command);
+  add_quantize(app, options.quantize, command);
+  add_imatrix(app, options.imatrix, command);
   add_simulate(app, options.simulate, command);
   try {
     app.parse(argc, argv);

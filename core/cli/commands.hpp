@@ -82,6 +82,26 @@ struct BenchOptions {
 };
 Status bench(const BenchOptions& options);
 
+struct QuantizeOptions {
+  std::string in;
+  std::string out;
+  std::string type;
+  bool pure = false;
+  std::string imatrix;     // a file, or empty
+  uint32_t n_threads = 0;  // 0: all
+};
+Status quantize(const QuantizeOptions& options);
+
+struct ImatrixOptions {
+  std::string model;
+  std::string file;
+  std::string output;
+  uint32_t context = 512;
+  uint32_t n_chunks = 0;   // 0: all
+  uint32_t n_threads = 0;  // 0: all
+};
+Status imatrix(const ImatrixOptions& options);
+
 struct SimulateOptions {
   std::string trace;
   std::string scheduler;

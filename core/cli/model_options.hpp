@@ -14,6 +14,7 @@ struct ModelOptions {
   std::string model;
   std::string backend;
   std::string kv_types;                   // as config::set_kv_types takes them; empty: auto
+  std::string quantize;                   // as config::Model has it; empty: weights as they are
   std::vector<std::string> backend_keys;  // "KEY=VALUE"
   std::vector<std::string> overrides;     // "OP=PLUGIN"
   uint32_t n_threads = 0;                 // 0: all

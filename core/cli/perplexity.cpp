@@ -3,46 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
 #include "core/cli/commands.hpp"
 #include "core/cli/progress.hpp"
 #include "core/cli/single_sequence.hpp"
-#include "core/runtime/launch.hpp"
-#include "core/text/tokenizer.hpp"
+#include "core/cli/text_tokens.hpp"
 
 namespace bp::cli {
 
 namespace {
 
 constexpr uint32_t kRows = 64;  // logits computed at once
-
-struct Text {
-  std::vector<int32_t> tokens;
-  int32_t bos = text::kNoToken;  // put before each window, or kNoToken
-};
-
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  if (!file) return io_error(path + " cannot be read");
-  return bytes;
-}
-
-Result<Text> tokens_of(const PerplexityOptions& options) {
-  BP_ASSIGN(const std::string bytes, read_text(options.file));
-  BP_ASSIGN(const auto runtime, runtime::default_runtime(1));
-  BP_ASSIGN(const auto file, runtime->open_model(options.model.model, "auto"));
-  BP_ASSIGN(const auto tokenizer, runtime::make_tokenizer(*file));
-  Text text;
-  text.tokens = tokenizer->encode(bytes, {.add_special = false, .parse_special = false});
-  const text::Vocabulary& vocabulary = tokenizer->vocabulary();
-  if (vocabulary.add_bos) text.bos = vocabulary.bos;
-  return text;
-}
 
 // Of the negative logarithms of the probabilities that the model gave to the text's tokens.
 class Scores {
@@ -105,7 +78,7 @@ void print(const Scores& scores, size_t n_windows, uint32_t context, bool json) 
 }  // namespace
 
 Status perplexity(const PerplexityOptions& options) {
-  BP_ASSIGN(Text text, tokens_of(options));
+  BP_ASSIGN(TextTokens text, tokens_of_file(options.model.model, options.file));
   const auto context = static_cast<uint32_t>(std::min<size_t>(options.context, text.tokens.size()));
   if (context < 2) {
     return invalid_argument(options.file + " is too short: two tokens are the least");

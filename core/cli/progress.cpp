@@ -25,7 +25,12 @@ ProgressBar::ProgressBar(std::string title, const std::atomic<bool>* stop)
 }
 
 ProgressBar::~ProgressBar() {
+  clear();
+}
+
+void ProgressBar::clear() {
   if (on_terminal_ && shown_ >= 0) std::fputs("\r\033[K", stderr);
+  shown_ = -1;
 }
 
 int32_t ProgressBar::report(void* user, uint64_t done, uint64_t total) {

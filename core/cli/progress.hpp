@@ -20,6 +20,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   [[nodiscard]] const bp_progress* c() const { return &progress_; }
+  void clear();  // before other lines are printed
 
  private:
   static int32_t report(void* user, uint64_t done, uint64_t total);

@@ -12,7 +12,8 @@
 namespace bp::cli {
 
 Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint32_t context,
-                                              uint32_t max_rows) {
+                                              uint32_t max_rows,
+                                              const runtime::MakeBackend& make_backend) {
   BP_ASSIGN(auto runtime, runtime::default_runtime(options.n_threads));
   BP_ASSIGN(config::Model config, configured(options, runtime->catalog()));
   config.context = context;
@@ -22,8 +23,9 @@ Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint3
   limits.max_sequences = 1;
   limits.max_output_rows = max_rows;
   BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config));
-  BP_ASSIGN(runtime::CompiledModel compiled,
-            runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
+  BP_ASSIGN(
+      runtime::CompiledModel compiled,
+      runtime::compile_model(*runtime, config, std::move(model), limits, nullptr, make_backend));
   BP_ASSIGN(const runtime::KvPlan plan,
             runtime::plan_kv(compiled.memory, compiled.limits, context, std::nullopt));
   BP_TRY(runtime::allocate_kv(compiled.executable, compiled.memory, plan.n_blocks));

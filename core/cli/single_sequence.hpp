@@ -16,10 +16,13 @@ class SingleSequence {
  public:
   static constexpr uint32_t kMaxStepTokens = 512;
 
-  // Compiled for sequences of `context` tokens and logits of `max_rows` of them in a step.
+  // Compiled for sequences of `context` tokens and logits of `max_rows` of them in a step, on the
+  // backend that `options` name or, where it is given, the one that `make_backend` makes.
   static Result<SingleSequence> create(const ModelOptions& options, uint32_t context,
-                                       uint32_t max_rows);
+                                       uint32_t max_rows,
+                                       const runtime::MakeBackend& make_backend = {});
 
+  [[nodiscard]] const model::LoadedModel& model() const { return compiled_.parts->model; }
   [[nodiscard]] uint32_t n_vocab() const { return compiled_.parts->model.n_vocab; }
   [[nodiscard]] Status check(std::span<const int32_t> tokens) const;
 

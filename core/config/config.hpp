@@ -71,6 +71,7 @@ struct Model {
   std::string source;           // absolute
   std::string format = "auto";  // or a plugin's id
   uint32_t context = 0;         // 0: the model's own, bounded by what memory allows
+  std::string quantize;         // weights while they are loaded: "Q8_0"; empty: as they are
   Backend backend;
   Scheduler scheduler;
   Sampler sampler;

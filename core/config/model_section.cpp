@@ -12,6 +12,7 @@
 #include "core/config/override_section.hpp"
 #include "core/config/plugin_keys.hpp"
 #include "core/plugin/catalog.hpp"
+#include "core/quantize/mixture.hpp"
 
 namespace bp::config {
 
@@ -155,11 +156,21 @@ Status read_source(const Yaml& yaml, const std::string& folder, Model& model) {
   return {};
 }
 
+Status read_quantize(const Yaml& yaml, Model& model) {
+  const auto key = yaml.find("quantize");
+  if (!key) return {};
+  BP_ASSIGN(const std::string name, key->as_string());
+  const auto mixture = quantize::find_mixture(name);
+  if (!mixture.ok()) return key->error(mixture.status().message());
+  model.quantize = (*mixture)->name;
+  return {};
+}
+
 }  // namespace
 
 Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Catalog& catalog) {
   BP_TRY(yaml.expect_keys({"id", "source", "format", "context", "backend", "scheduler", "sampler",
-                           "chat", "prefix_cache"}));
+                           "chat", "prefix_cache", "quantize"}));
   Model model;
   BP_TRY(read_source(yaml, folder, model));
   if (const auto format = yaml.find("format")) {
@@ -172,6 +183,7 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
   if (const auto cache = yaml.find("prefix_cache")) {
     BP_ASSIGN(model.prefix_cache, cache->as_bool());
   }
+  BP_TRY(read_quantize(yaml, model));
   BP_TRY(read_backend(yaml, folder, catalog, model.backend));
   BP_TRY(read_scheduler(yaml, catalog, model.scheduler));
   BP_TRY(read_sampler(yaml, catalog, model.sampler));

@@ -16,12 +16,13 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(ModelFile& file, const ArchitectureChoice& choice, uint32_t context)
+  Lowering(ModelFile& file, const ArchitectureChoice& choice, uint32_t context,
+           const QuantizeAtLoad& quantize)
       : file_(file),
         choice_(choice),
         architecture_(choice.architecture),
         scope_(file, choice.architecture),
-        binder_(file, choice, scope_, parts_) {
+        binder_(file, choice, scope_, parts_, quantize) {
     scope_.values["context"] = static_cast<int64_t>(context);
   }
 
@@ -298,8 +299,9 @@ class Lowering {
 
 }  // namespace
 
-Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context) {
-  return Lowering(file, choice, context).run();
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context,
+                      const QuantizeAtLoad& quantize) {
+  return Lowering(file, choice, context, quantize).run();
 }
 
 }  // namespace bp::model

@@ -6,6 +6,7 @@
 
 #include "core/model/parameters.hpp"
 #include "core/model/program.hpp"
+#include "core/model/tensors.hpp"
 
 namespace bp::model {
 
@@ -16,6 +17,7 @@ struct Lowered {
 };
 
 // `file` outlives the program. `context`: tokens that sequences may have, 0 for the model's own.
-Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context = 0);
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context = 0,
+                      const QuantizeAtLoad& quantize = {});
 
 }  // namespace bp::model

@@ -65,7 +65,7 @@ Result<LoadedModel> load_model(const LoadOptions& options) {
   BP_ASSIGN(auto file,
             ModelFile::open(options.path, options.formats, options.format, options.host));
   BP_ASSIGN(const auto choice, find_architecture(*file, options.folders.architectures));
-  BP_ASSIGN(Lowered lowered, lower(*file, choice, options.context));
+  BP_ASSIGN(Lowered lowered, lower(*file, choice, options.context, options.quantize));
   LoadedModel model{std::move(file), choice.name, choice.architecture.path,
                     std::move(lowered.parameters), std::move(lowered.program)};
   if (!lowered.unused_tensors.empty()) {
@@ -78,6 +78,9 @@ Result<LoadedModel> load_model(const LoadOptions& options) {
   const ProgramParts& parts = model.program.parts();
   model.n_vocab = static_cast<uint32_t>(parts.values[parts.outputs[0]].width);
   model.content_key = model.file->content_key();
+  if (options.quantize.mixture != nullptr) {
+    model.content_key += fmt::format("-{}", options.quantize.mixture->name);
+  }
   count_weights(model);
   count_kv(model);
   return model;

@@ -13,6 +13,7 @@
 #include "core/model/parameters.hpp"
 #include "core/model/program.hpp"
 #include "core/model/resources.hpp"
+#include "core/model/tensors.hpp"
 
 namespace bp::model {
 
@@ -24,6 +25,7 @@ struct LoadOptions {
   ResourceFolders folders = default_resource_folders();
   uint32_t context = 0;  // tokens that sequences may have; 0: the model's own
   bool strict = false;   // a tensor that nothing uses is an error, not a warning
+  QuantizeAtLoad quantize = {};
 };
 
 struct LoadedModel {

@@ -51,9 +51,10 @@ Status TensorBinder::bind(int64_t layer, std::map<std::string, uint32_t>& weight
   return {};
 }
 
-std::vector<std::string> TensorBinder::names_of(const WeightSpec& spec, int64_t layer) const {
+std::vector<std::string> TensorBinder::names_of(const WeightSpec& spec, std::string_view dialect,
+                                                int64_t layer) const {
   std::vector<std::string> names;
-  const auto found = spec.tensors.find(file_.dialect());
+  const auto found = spec.tensors.find(dialect);
   if (found == spec.tensors.end()) return names;
   for (const std::string& name : found->second) {
     names.push_back(replace_all(name, "{i}", std::to_string(layer)));
@@ -63,7 +64,7 @@ std::vector<std::string> TensorBinder::names_of(const WeightSpec& spec, int64_t 
 
 Status TensorBinder::bind_one(const WeightSpec& spec, int64_t layer,
                               std::map<std::string, uint32_t>& weights) {
-  const auto names = names_of(spec, layer);
+  const auto names = names_of(spec, file_.dialect(), layer);
   const auto arrangement = spec.arrangements.find(file_.dialect());
   for (const std::string& name : names) {
     if (arrangement != spec.arrangements.end()) {
@@ -73,7 +74,7 @@ Status TensorBinder::bind_one(const WeightSpec& spec, int64_t layer,
     } else {
       continue;
     }
-    if (weights[spec.name] != BP_NONE) return {};
+    if (weights[spec.name] != BP_NONE) return quantise(spec, layer, weights[spec.name]);
   }
   weights[spec.name] = BP_NONE;
   if (!spec.fallback.empty()) {
@@ -197,6 +198,63 @@ uint32_t TensorBinder::add(const std::string& name, const ArrangedTensor& tensor
   part.data = tensor.bytes->data();
   parts_.owned.push_back(tensor.bytes);
   return parts_.add_weight({name, {part}});
+}
+
+quantize::ModelShape TensorBinder::shape() const {
+  // The largest of a hyper-parameter's values; 0 for one that the architecture lacks.
+  const auto largest = [&](const char* name) {
+    const auto value = scope_.find(name);
+    int64_t most = 0;
+    if (!value) return uint32_t{0};
+    if (value->is_list()) {
+      for (const Value& element : value->list())
+        most = std::max(most, element.as_int().value_or(0));
+    } else {
+      most = value->as_int().value_or(0);
+    }
+    return static_cast<uint32_t>(std::clamp<int64_t>(most, 0, UINT32_MAX));
+  };
+  quantize::ModelShape shape;
+  shape.n_layers = largest("n_layers");
+  shape.heads_per_kv_head = largest("n_heads") / std::max(largest("n_kv_heads"), 1u);
+  shape.n_experts = largest("n_experts");
+  shape.has_output = std::ranges::any_of(architecture_.weights, [&](const WeightSpec& spec) {
+    const auto gguf = names_of(spec, "gguf", -1);
+    return std::ranges::count(gguf, "output.weight") > 0 &&
+           std::ranges::any_of(names_of(spec, file_.dialect(), -1), [&](const std::string& name) {
+             return file_.find_tensor(name) != nullptr;
+           });
+  });
+  return shape;
+}
+
+Status TensorBinder::quantise(const WeightSpec& spec, int64_t layer, uint32_t weight) {
+  if (quantize_.mixture == nullptr || !quantised_.insert(weight).second) return {};
+  bp_weight_part& part = parts_.weights[weight].parts[0];
+  const auto gguf_names = names_of(spec, "gguf", layer);
+  const std::string& name = gguf_names.empty() ? parts_.weights[weight].name : gguf_names[0];
+  if (!quantize::is_quantised(name, part.n_dims)) return {};
+  const uint64_t width = part.dims[part.n_dims - 1];
+  const bp_dtype dtype =
+      quantize::choose_type(*quantize_.mixture, shape(), name, width, part.n_dims > 2).dtype;
+  if (dtype == part.dtype) return {};
+  uint64_t n_rows = 1;
+  for (uint32_t d = 0; d + 1 < part.n_dims; ++d) n_rows *= part.dims[d];
+  const auto bytes = std::make_shared<std::vector<uint8_t>>(n_rows * row_bytes(dtype, width));
+  const quantize::Rows rows{part.dtype, part.data, part.row_stride_bytes, n_rows, width};
+  const Status status = quantize::convert_rows(rows, dtype, {}, quantize_.threads, bytes->data());
+  if (!status.ok()) {
+    return status.with_context(
+        fmt::format("{}: tensor '{}'", file_.path(), parts_.weights[weight].name));
+  }
+  part.dtype = dtype;
+  part.row_stride_bytes = row_bytes(dtype, width);
+  part.file = BP_NONE;
+  part.file_offset = 0;
+  part.n_bytes = bytes->size();
+  part.data = bytes->data();
+  parts_.owned.push_back(bytes);
+  return {};
 }
 
 bool TensorBinder::is_ignored(std::string_view name) const {

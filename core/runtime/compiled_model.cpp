@@ -9,12 +9,13 @@
 
 #include "backplane/plugin.hpp"
 #include "core/model/inline_body.hpp"
+#include "core/quantize/mixture.hpp"
 
 namespace bp::runtime {
 
 namespace {
 
-Result<plugin::BackendHandle> make_backend(Runtime& runtime, const config::Model& config) {
+Result<plugin::BackendHandle> configured_backend(Runtime& runtime, const config::Model& config) {
   const std::string& id = config.backend.plugin;
   BP_ASSIGN(const auto* entry, runtime.catalog().find(id, BP_BACKEND_ID));
   BP_ASSIGN(const auto code, runtime.library(entry->manifest));
@@ -87,6 +88,10 @@ Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& con
   options.formats = formats;
   options.host = runtime.host();
   options.context = config.context;
+  if (!config.quantize.empty()) {
+    BP_ASSIGN(options.quantize.mixture, quantize::find_mixture(config.quantize));
+    options.quantize.threads = runtime.threads();
+  }
   BP_ASSIGN(model::LoadedModel model, model::load_model(options));
   for (const std::string& warning : model.warnings) spdlog::warn("{}: {}", config.source, warning);
   return model;
@@ -94,8 +99,9 @@ Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& con
 
 Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
                                     model::LoadedModel model, const CompileLimits& limits,
-                                    const bp_progress* progress) {
-  BP_ASSIGN(plugin::BackendHandle backend, make_backend(runtime, config));
+                                    const bp_progress* progress, const MakeBackend& make_backend) {
+  BP_ASSIGN(plugin::BackendHandle backend,
+            make_backend ? make_backend(runtime) : configured_backend(runtime, config));
   BP_ASSIGN(model::Program program, fit(model, backend));
   CompileLimits filled = limits;
   if (filled.context == 0) filled.context = std::max(model.context_length, 1u);
@@ -123,7 +129,7 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
 
 Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,
                                                   const model::LoadedModel& model) {
-  BP_ASSIGN(const plugin::BackendHandle backend, make_backend(runtime, config));
+  BP_ASSIGN(const plugin::BackendHandle backend, configured_backend(runtime, config));
   BP_ASSIGN(const model::Program program, fit(model, backend));
   CompileLimits limits;
   limits.context = config.context == 0 ? std::max(model.context_length, 1u) : config.context;

@@ -25,6 +25,7 @@ class Runtime {
 
   [[nodiscard]] const plugin::Catalog& catalog() const { return catalog_; }
   [[nodiscard]] const bp_host* host() const { return host_.get(); }
+  [[nodiscard]] const bp_threads* threads() const { return team_.extension(); }
   [[nodiscard]] uint32_t n_threads() const { return team_.extension()->n_threads; }
 
   // The plugin's code, loaded once. [any-thread]

@@ -30,6 +30,8 @@ COMMANDS = [
     "logits",
     "perplexity",
     "bench",
+    "quantize",
+    "imatrix",
     "simulate",
 ]
 

@@ -1,0 +1,36 @@
+#pragma once
+// A GGUF model to another with fewer bits a weight.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backplane/backend.h"
+#include "backplane/ext/threads.h"
+#include "backplane/status.hpp"
+#include "core/convert/importance.hpp"
+#include "core/model/model_file.hpp"
+#include "core/quantize/mixture.hpp"
+
+namespace bp::convert {
+
+struct QuantizeOptions {
+  const quantize::Mixture* mixture = nullptr;
+  bool pure = false;  // the mixture's own type for all, none of its rules
+  const ImportanceMatrix* importance = nullptr;
+  const bp_threads* threads = nullptr;
+  const bp_progress* progress = nullptr;
+};
+
+struct QuantizeReport {
+  uint64_t n_parameters = 0;
+  uint64_t bytes_before = 0;  // of tensors
+  uint64_t bytes_after = 0;
+  std::vector<std::string> notes;  // what the user should know, a line each
+};
+
+// Writes `out` as a whole or not at all.
+Result<QuantizeReport> quantize_file(model::ModelFile& in, const std::string& out,
+                                     const QuantizeOptions& options);
+
+}  // namespace bp::convert

@@ -1,0 +1,244 @@
+"""quantize and imatrix: the files they write, and what the models in them still know."""
+
+import json
+import os
+import struct
+
+from support import (
+    TINY,
+    CommandTest,
+    backplane,
+    data,
+    deviation,
+    logits,
+    main,
+    needs_data,
+    rms,
+)
+
+TOKENS = [1, 5, 9, 40, 77]
+STORIES = data("stories260k", "stories260k-f32.gguf")  # rows of 64 and 172
+
+
+def inspected(path):
+    return json.loads(backplane("inspect", path, "--json").stdout)
+
+
+class ImatrixFile:
+    """GGUF as far as importance matrices need it: metadata and {tensor name: (dims, values)}."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.bytes, self.at = file.read(), 0
+        assert self.take("<4sI") == (b"GGUF", 3)
+        n_tensors, n_entries = self.take("<QQ")
+        self.metadata = {self.text(): self.value(*self.take("<I")) for _ in range(n_entries)}
+        infos = [self.info() for _ in range(n_tensors)]
+        start = (self.at + 31) // 32 * 32
+        self.tensors = {name: (dims, self.floats(start + at, dims)) for name, dims, at in infos}
+
+    def take(self, layout):
+        values = struct.unpack_from(layout, self.bytes, self.at)
+        self.at += struct.calcsize(layout)
+        return values
+
+    def text(self):
+        (size,) = self.take("<Q")
+        return self.take(f"<{size}s")[0].decode()
+
+    def value(self, kind):
+        if kind == 9:
+            element, n = self.take("<IQ")
+            return [self.value(element) for _ in range(n)]
+        return self.text() if kind == 8 else self.take({4: "<I"}[kind])[0]
+
+    def info(self):
+        name = self.text()
+        (n_dims,) = self.take("<I")
+        dims = list(self.take(f"<{n_dims}Q"))[::-1]
+        kind, offset = self.take("<IQ")
+        assert kind == 0
+        return name, dims, offset
+
+    def floats(self, at, dims):
+        return struct.unpack_from(f"<{dims[0] * dims[1]}f", self.bytes, at)
+
+
+def distance(a, b):
+    return rms([x - y for x, y in zip(a, b)]) / deviation(b)
+
+
+class QuantizeTest(CommandTest):
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def quantize(self, kind, *options, model=TINY, name=None):
+        path = self.path(name or f"{kind}.gguf")
+        done = backplane("quantize", model, path, "--type", kind, *options)
+        self.assert_done(done)
+        return path, done.stderr.decode()
+
+
+class Files(QuantizeTest):
+    def types(self, *options):
+        path, _ = self.quantize(*options, name="model.gguf")
+        return {tensor["name"]: tensor["dtype"] for tensor in inspected(path)["tensors"]}
+
+    def test_hold_the_types_of_the_mixture(self):
+        types = self.types("q4_k_m")
+        self.assertEqual(types["token_embd.weight"], "q6_K")  # the output too
+        self.assertEqual(types["blk.0.attn_q.weight"], "q4_K")
+        self.assertEqual(types["blk.0.attn_norm.weight"], "f32")
+        self.assertEqual(types["output_norm.weight"], "f32")
+        # Of two layers the second is in the last eighth.
+        self.assertEqual(types["blk.0.ffn_down.weight"], "q4_K")
+        self.assertEqual(types["blk.1.ffn_down.weight"], "q6_K")
+        self.assertEqual(os.listdir(self.folder), ["model.gguf"])
+
+    def test_hold_one_type_where_that_is_asked_for(self):
+        types = self.types("Q3_K_M", "--pure")
+        self.assertEqual(set(types.values()), {"q3_K", "f32"})
+
+    def test_keep_tokenizer_and_parameters(self):
+        before, after = inspected(TINY), inspected(self.quantize("Q8_0")[0])
+        for key in ["architecture", "hyperparameters", "tokenizer"]:
+            self.assertEqual(after[key], before[key])
+
+    def test_know_almost_what_the_model_knew(self):
+        expected = logits(TINY, TOKENS, "--backend", "reference")
+        bounds = {"F32": 1e-5, "F16": 5e-3, "Q6_K": 0.05, "Q4_K_M": 0.2, "IQ4_XS": 0.2, "Q2_K": 0.9}
+        for kind, bound in bounds.items():
+            with self.subTest(kind=kind):
+                path, _ = self.quantize(kind)
+                found = logits(path, TOKENS, "--backend", "reference")
+                self.assertLess(distance(found, expected), bound)
+
+    def test_of_one_bit_come_with_advice(self):
+        _, notes = self.quantize("IQ2_XS")
+        self.assertIn("--imatrix", notes)
+
+    def test_are_the_same_for_any_number_of_threads(self):
+        one, _ = self.quantize("Q4_0", "--threads", "1", name="one")
+        many, _ = self.quantize("Q4_0", "--threads", "5", name="many")
+        with open(one, "rb") as a, open(many, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_of_quantised_files_come_with_a_note(self):
+        path, notes = self.quantize("F32")
+        self.assertNotIn("quantised already", notes)
+        _, notes = self.quantize("Q4_0")
+        self.assertIn("quantised already", notes)
+        _, notes = self.quantize("Q4_0", model=path)
+        self.assertNotIn("quantised already", notes)
+
+    @needs_data
+    def test_say_which_rows_no_block_divides(self):
+        _, notes = self.quantize("Q4_K_M", model=STORIES)
+        self.assertRegex(notes, r"note: \S+weight: rows of 64 are no multiple of 256.*q5_0 instead")
+
+
+class WhileLoading(QuantizeTest):
+    def test_gives_the_logits_of_the_file(self):
+        for kind in ["q5_0", "Q3_K_M"]:
+            with self.subTest(kind=kind):
+                path, _ = self.quantize(kind)
+                for backend in ["reference", "cpu"]:
+                    self.assertEqual(
+                        logits(TINY, TOKENS, "--quantize", kind, "--backend", backend),
+                        logits(path, TOKENS, "--backend", backend),
+                    )
+
+    def check(self, kind):
+        config = self.write(
+            "c.yaml", f"models:\n  - id: a\n    source: {TINY}\n    quantize: {kind}\n"
+        )
+        return backplane("serve", config, "--check")
+
+    def test_is_a_key_of_the_configuration(self):
+        self.assert_done(self.check("q8_0"))
+        self.assert_one_clear_line(self.check("q8_o"), "c.yaml:4:15", "q8_o", "nearest: Q8_0")
+
+
+class Importance(QuantizeTest):
+    TEXT = "What is the capital of Italy? The capital of Italy is Rome. Count to ten. " * 40
+
+    def measure(self, *options):
+        path = self.path("importance.gguf")
+        text = self.write("text", self.TEXT)
+        self.assert_done(
+            backplane("imatrix", TINY, text, "--output", path, "--context", "128", *options)
+        )
+        return path
+
+    def test_has_the_sums_of_every_product_inside_the_layers(self):
+        file = ImatrixFile(self.measure())
+        self.assertEqual(file.metadata["general.type"], "imatrix")
+        self.assertEqual(file.metadata["imatrix.datasets"], ["text"])
+        self.assertEqual(file.metadata["imatrix.chunk_size"], 128)
+        n_tokens = 128 * file.metadata["imatrix.chunk_count"]
+        products = [
+            t
+            for t in inspected(TINY)["tensors"]
+            if t["name"].startswith("blk.") and len(t["dims"]) == 2
+        ]
+        self.assertEqual(len(file.tensors), 2 * len(products))
+        for product in products:
+            dims, sums = file.tensors[product["name"] + ".in_sum2"]
+            self.assertEqual(dims, [1, product["dims"][1]])
+            self.assertGreater(min(sums), 0)
+            self.assertEqual(file.tensors[product["name"] + ".counts"], ([1, 1], (n_tokens,)))
+        # q, k and v have the same input.
+        q, k = (file.tensors[f"blk.0.attn_{name}.weight.in_sum2"] for name in "qk")
+        self.assertEqual(q, k)
+
+    def test_changes_what_quantize_writes(self):
+        importance = self.measure()
+        plain, _ = self.quantize("Q4_1", name="plain.gguf")
+        weighted, _ = self.quantize("Q4_1", "--imatrix", importance, name="weighted.gguf")
+        with open(plain, "rb") as a, open(weighted, "rb") as b:
+            self.assertFalse(a.read()[-100000:] == b.read()[-100000:])
+        expected = logits(TINY, TOKENS, "--backend", "reference")
+        found = logits(weighted, TOKENS, "--backend", "reference")
+        self.assertLess(distance(found, expected), 0.35)
+
+    def test_of_too_short_a_text_is_refused(self):
+        text = self.write("short", "Hello")
+        done = backplane("imatrix", TINY, text, "--output", self.path("importance.gguf"))
+        self.assert_one_clear_line(done, text, "--context")
+
+    def test_must_be_a_file_of_its_kind(self):
+        done = backplane("quantize", TINY, self.path("x"), "--type", "Q4_1", "--imatrix", TINY)
+        self.assert_one_clear_line(done, TINY, "backplane imatrix")
+
+    @needs_data
+    def test_of_another_model_is_refused(self):
+        done = backplane(
+            "quantize", STORIES, self.path("x"), "--type", "Q4_1", "--imatrix", self.measure()
+        )
+        self.assert_one_clear_line(done, "another model")
+        self.assertFalse(os.path.exists(self.path("x")))
+
+
+class Refusals(QuantizeTest):
+    def test_are_one_line_with_the_place(self):
+        self.assert_one_clear_line(
+            backplane("quantize", "/nowhere", self.path("x"), "--type", "Q8_0"), "/nowhere"
+        )
+        self.assert_one_clear_line(
+            backplane("quantize", TINY, "/nowhere/x", "--type", "Q8_0"), "/nowhere/x"
+        )
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_of_an_unknown_type_name_the_nearest(self):
+        done = backplane("quantize", TINY, self.path("x"), "--type", "Q4_K_N")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nearest: Q4_K_", done.stderr.decode())
+
+    @needs_data
+    def test_of_folders_say_what_to_do(self):
+        done = backplane("quantize", data("stories260k", "stories260k-hf"), self.path("x"), "--type", "Q8_0")
+        self.assert_one_clear_line(done, "GGUF", "quantize: Q8_0")
+
+
+if __name__ == "__main__":
+    main()
