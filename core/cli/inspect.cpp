@@ -11,6 +11,7 @@
 #include "core/model/model.hpp"
 #include "core/runtime/compiled_model.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/text/chat_output/dialect.hpp"
 #include "core/text/vocabulary.hpp"
 
 namespace bp::cli {
@@ -25,7 +26,10 @@ Json describe_tokenizer(const model::ModelFile& file) {
   return {{"model", vocabulary->model},
           {"pre", vocabulary->pre},
           {"n_vocab", vocabulary->n_tokens()},
-          {"chat_template", !vocabulary->chat_template.empty()}};
+          {"chat_template", !vocabulary->chat_template.empty()},
+          {"chat_output",
+           text::chat::dialect_of_template(vocabulary->chat_template + vocabulary->tool_template)
+               .name}};
 }
 
 void add_plan(const bp_memory_plan& plan, Json& memory) {
@@ -100,7 +104,10 @@ void print_human(const Json& d) {
   if (d["tokenizer"].is_object()) {
     const Json& t = d["tokenizer"];
     fmt::print("tokenizer     {} {}, {} tokens{}\n", value_text(t["model"]), value_text(t["pre"]),
-               value_text(t["n_vocab"]), t["chat_template"] == true ? ", chat template" : "");
+               value_text(t["n_vocab"]),
+               t["chat_template"] == true
+                   ? fmt::format(", chat template (output: {})", value_text(t["chat_output"]))
+                   : std::string());
   }
   const Json& memory = d["memory"];
   fmt::print("weights       {:.1f} MB\n", memory["weights_bytes"].get<double>() / 1e6);

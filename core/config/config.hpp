@@ -76,6 +76,8 @@ struct Model {
   Scheduler scheduler;
   Sampler sampler;
   std::string chat_system;  // `chat: system`: for conversations without a system message
+  std::string chat_output = "auto";  // `chat: output`: a dialect's name
+  std::string chat_template;         // `chat: template`: source; empty: the model's own
   bool prefix_cache = true;
 };
 

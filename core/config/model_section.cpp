@@ -1,6 +1,9 @@
 #include "core/config/model_section.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -8,11 +11,13 @@
 #include "backplane/format.h"
 #include "backplane/sampler.h"
 #include "backplane/scheduler.h"
+#include "core/base/nearest.hpp"
 #include "core/config/kv_section.hpp"
 #include "core/config/override_section.hpp"
 #include "core/config/plugin_keys.hpp"
 #include "core/plugin/catalog.hpp"
 #include "core/quantize/mixture.hpp"
+#include "core/text/chat_output/dialect.hpp"
 
 namespace bp::config {
 
@@ -24,6 +29,7 @@ using plugin::FieldSpec;
 namespace {
 
 constexpr int64_t kMaxContext = 1 << 24;
+constexpr uint64_t kMaxTemplateBytes = 4 << 20;
 
 Status at(const Yaml& node, const Status& status) {
   return status.ok() ? status : node.error(status.message());
@@ -130,14 +136,41 @@ Status read_sampler(const Yaml& yaml, const Catalog& catalog, Sampler& out) {
   return {};
 }
 
-Status read_chat(const Yaml& yaml, Model& model) {
+// A Jinja file, relative to `folder`.
+Status read_template(const Yaml& section, const std::string& folder, Model& model) {
+  const auto file = section.find("template");
+  if (!file) return {};
+  BP_ASSIGN(const std::string name, file->as_string());
+  const std::string path = (fs::path(folder) / name).lexically_normal().string();
+  std::error_code error;
+  const uint64_t n_bytes = fs::file_size(path, error);
+  if (error || n_bytes > kMaxTemplateBytes) {
+    return file->error(fmt::format("'{}' is no file of at most {} bytes", path, kMaxTemplateBytes));
+  }
+  std::ifstream in(path, std::ios::binary);
+  model.chat_template.assign(std::istreambuf_iterator<char>(in), {});
+  if (!in.good() && !in.eof()) return file->error(fmt::format("'{}' cannot be read", path));
+  if (model.chat_template.empty()) return file->error(fmt::format("'{}' is empty", path));
+  return {};
+}
+
+Status read_chat(const Yaml& yaml, const std::string& folder, Model& model) {
   const auto section = yaml.find("chat");
   if (!section) return {};
-  BP_TRY(section->expect_keys({"system"}));
+  BP_TRY(section->expect_keys({"system", "output", "template"}));
   if (const auto system = section->find("system")) {
     BP_ASSIGN(model.chat_system, system->as_string());
   }
-  return {};
+  if (const auto output = section->find("output")) {
+    BP_ASSIGN(model.chat_output, output->as_string());
+    std::vector<std::string> known = text::chat::dialect_names();
+    known.emplace_back("auto");
+    if (std::ranges::find(known, model.chat_output) == known.end()) {
+      return output->error(fmt::format("there is no dialect '{}'{}", model.chat_output,
+                                       base::nearest_hint(model.chat_output, known)));
+    }
+  }
+  return read_template(*section, folder, model);
 }
 
 Status read_source(const Yaml& yaml, const std::string& folder, Model& model) {
@@ -187,7 +220,7 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
   BP_TRY(read_backend(yaml, folder, catalog, model.backend));
   BP_TRY(read_scheduler(yaml, catalog, model.scheduler));
   BP_TRY(read_sampler(yaml, catalog, model.sampler));
-  BP_TRY(read_chat(yaml, model));
+  BP_TRY(read_chat(yaml, folder, model));
   return model;
 }
 

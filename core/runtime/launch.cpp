@@ -112,8 +112,18 @@ Result<std::shared_ptr<const text::Tokenizer>> make_tokenizer(const model::Model
 }
 
 Result<std::shared_ptr<const text::ChatTemplate>> make_chat_template(
-    const text::Vocabulary& vocabulary) {
-  if (vocabulary.chat_template.empty()) return std::shared_ptr<const text::ChatTemplate>();
+    const text::Vocabulary& vocabulary, const std::string& own_source) {
+  std::vector<text::NamedTemplate> sources;
+  if (!own_source.empty()) {
+    sources.push_back({"default", own_source});
+  } else {
+    const std::pair<const char*, const std::string&> found[] = {
+        {"default", vocabulary.chat_template}, {"tool_use", vocabulary.tool_template}};
+    for (const auto& [name, source] : found) {
+      if (!source.empty()) sources.push_back({name, source});
+    }
+  }
+  if (sources.empty()) return std::shared_ptr<const text::ChatTemplate>();
   text::TokenTexts texts;
   const std::pair<const char*, int32_t> named[] = {{"bos_token", vocabulary.bos},
                                                    {"eos_token", vocabulary.eos},
@@ -122,7 +132,7 @@ Result<std::shared_ptr<const text::ChatTemplate>> make_chat_template(
   for (const auto& [name, id] : named) {
     if (vocabulary.contains(id)) texts.emplace(name, token_text(vocabulary, id));
   }
-  BP_ASSIGN(text::ChatTemplate made, text::ChatTemplate::create(vocabulary.chat_template, texts));
+  BP_ASSIGN(text::ChatTemplate made, text::ChatTemplate::create(sources, std::move(texts)));
   return std::shared_ptr<const text::ChatTemplate>(
       std::make_shared<const text::ChatTemplate>(std::move(made)));
 }
@@ -136,7 +146,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   limits.max_output_rows = std::max(limits.max_sequences, limits.max_output_rows);
   BP_ASSIGN(model::LoadedModel loaded, load_model(runtime, config));
   BP_ASSIGN(const auto tokenizer, make_tokenizer(*loaded.file));
-  BP_ASSIGN(const auto chat_template, make_chat_template(tokenizer->vocabulary()));
+  BP_ASSIGN(const auto chat_template,
+            make_chat_template(tokenizer->vocabulary(), config.chat_template));
   BP_ASSIGN(CompiledModel compiled,
             compile_model(runtime, config, std::move(loaded), limits, progress));
   const model::LoadedModel& model = compiled.parts->model;
@@ -155,6 +166,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   served->tokenizer = tokenizer;
   served->chat_template = chat_template;
   served->chat_system = config.chat_system;
+  served->chat_output = text::chat::find_dialect(config.chat_output);
   served->request_fields = request_fields(samplers);
   served->field_defaults = config.sampler.defaults;
   engine::EngineParts parts{

@@ -2,6 +2,7 @@
 // From one entry of the configuration to a model that answers: the only place that knows all parts.
 
 #include <memory>
+#include <string>
 
 #include "backplane/status.hpp"
 #include "core/config/config.hpp"
@@ -16,8 +17,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
 
 // The tokenizer of an open model file, also of one that holds only a vocabulary.
 Result<std::shared_ptr<const text::Tokenizer>> make_tokenizer(const model::ModelFile& file);
-// Null where the vocabulary has no template.
+// own_source: in place of the vocabulary's templates, unless empty. Null where there is none.
 Result<std::shared_ptr<const text::ChatTemplate>> make_chat_template(
-    const text::Vocabulary& vocabulary);
+    const text::Vocabulary& vocabulary, const std::string& own_source = {});
 
 }  // namespace bp::runtime

@@ -8,6 +8,7 @@
 
 #include "core/engine/engine.hpp"
 #include "core/plugin/manifest.hpp"
+#include "core/text/chat_output/dialect.hpp"
 #include "core/text/chat_template.hpp"
 #include "core/text/tokenizer.hpp"
 
@@ -19,9 +20,10 @@ struct ServedModel {
   uint32_t context = 0;  // tokens of the longest sequence
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const text::ChatTemplate> chat_template;  // null where the model has none
+  const text::chat::Dialect* chat_output = nullptr;         // null: that of the chat template
   std::string chat_system;  // for conversations without a system message; empty: none
-  std::vector<plugin::FieldSpec> request_fields;            // of all sampler stages
-  plugin::ParamMap field_defaults;                          // the model's, over those of the specs
+  std::vector<plugin::FieldSpec> request_fields;  // of all sampler stages
+  plugin::ParamMap field_defaults;                // the model's, over those of the specs
   std::unique_ptr<engine::Engine> engine;
 };
 

@@ -5,6 +5,65 @@
 
 namespace bp::text {
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kProbeFuel = 200'000;
+
+bool is_word_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// A conversation with a tool call of these arguments.
+Json conversation_with_call(const Json& arguments) {
+  const Json function = {{"name", "f"}, {"arguments", arguments}};
+  const Json call = {{"id", "123456789"}, {"type", "function"}, {"function", function}};
+  const Json tool = {{"type", "function"},
+                     {"function",
+                      {{"name", "f"},
+                       {"description", "f"},
+                       {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
+  return {{"messages",
+           {{{"role", "user"}, {"content", "f"}},
+            {{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array({call})}}}},
+          {"tools", Json::array({tool})}};
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens,
+                           std::string source)
+    : templates_(std::move(templates)), tokens_(std::move(tokens)), source_(std::move(source)) {
+  takes_argument_text_ = mentions("arguments") && wants_argument_text();
+}
+
+// Templates that join the arguments to text fail on objects, or write them as Python does.
+bool ChatTemplate::wants_argument_text() const {
+  jinja::RenderOptions options;
+  options.fuel = kProbeFuel;
+  options.now.tm_mday = 1;
+  const auto rendered = [&](const Json& arguments) {
+    auto text = render(conversation_with_call(arguments), options);
+    return text.ok() ? std::move(text).value() : std::string();
+  };
+  const std::string by_object = rendered({{"probe", "1"}});
+  const bool is_python = by_object.find("'probe'") != std::string::npos;
+  if (by_object.find("probe") != std::string::npos && !is_python) return false;
+  constexpr char kText[] = R"({"probe": "1"})";
+  return rendered(kText).find(kText) != std::string::npos;
+}
+
+bool ChatTemplate::mentions(std::string_view variable) const {
+  for (size_t at = source_.find(variable); at != std::string::npos;
+       at = source_.find(variable, at + 1)) {
+    const size_t end = at + variable.size();
+    const bool begins = at == 0 || !is_word_char(source_[at - 1]);
+    if (begins && (end == source_.size() || !is_word_char(source_[end]))) return true;
+  }
+  return false;
+}
+
 Result<ChatTemplate> ChatTemplate::create(std::string source, TokenTexts tokens) {
   return create({{"default", std::move(source)}}, std::move(tokens));
 }
@@ -12,7 +71,10 @@ Result<ChatTemplate> ChatTemplate::create(std::string source, TokenTexts tokens)
 Result<ChatTemplate> ChatTemplate::create(const std::vector<NamedTemplate>& templates,
                                           TokenTexts tokens) {
   std::map<std::string, jinja::Template> parsed;
+  std::string sources;
   for (const NamedTemplate& named : templates) {
+    sources += named.source;
+    sources += '\n';
     auto result = jinja::Template::parse(named.source);
     if (!result.ok()) return result.status().with_context("chat template '" + named.name + "'");
     if (!parsed.emplace(named.name, std::move(result).value()).second) {
@@ -23,7 +85,7 @@ Result<ChatTemplate> ChatTemplate::create(const std::vector<NamedTemplate>& temp
   if (parsed.size() > 1 && !parsed.count("default")) {
     return invalid_argument("none of the chat templates is named 'default'");
   }
-  return ChatTemplate(std::move(parsed), std::move(tokens));
+  return ChatTemplate(std::move(parsed), std::move(tokens), std::move(sources));
 }
 
 const jinja::Template& ChatTemplate::choose(const nlohmann::ordered_json& variables) const {
@@ -38,6 +100,13 @@ const jinja::Template& ChatTemplate::choose(const nlohmann::ordered_json& variab
 
 Result<std::string> ChatTemplate::render(const nlohmann::ordered_json& request,
                                          const std::tm& now) const {
+  jinja::RenderOptions options;
+  options.now = now;
+  return render(request, options);
+}
+
+Result<std::string> ChatTemplate::render(const nlohmann::ordered_json& request,
+                                         const jinja::RenderOptions& options) const {
   if (!request.is_object()) return invalid_argument("a chat request is a JSON object");
   nlohmann::ordered_json variables = request;
   if (!variables.contains("tools")) variables["tools"] = nullptr;
@@ -45,8 +114,6 @@ Result<std::string> ChatTemplate::render(const nlohmann::ordered_json& request,
   for (const auto& [name, text] : tokens_) {
     if (!variables.contains(name)) variables[name] = text;
   }
-  jinja::RenderOptions options;
-  options.now = now;
   return choose(variables).render(variables, options);
 }
 

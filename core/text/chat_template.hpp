@@ -40,13 +40,25 @@ class ChatTemplate {
   // All are the request's fault and will repeat.
   Result<std::string> render(const nlohmann::ordered_json& request, const std::tm& now) const;
 
+  // The sources of all templates.
+  [[nodiscard]] const std::string& source() const { return source_; }
+  // Whether a template reads the variable, or at least speaks of it.
+  [[nodiscard]] bool mentions(std::string_view variable) const;
+  // Whether the arguments of tool calls in messages are to be JSON text; else they are objects.
+  [[nodiscard]] bool takes_argument_text() const { return takes_argument_text_; }
+
  private:
-  ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens)
-      : templates_(std::move(templates)), tokens_(std::move(tokens)) {}
+  ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens,
+               std::string source);
   const jinja::Template& choose(const nlohmann::ordered_json& variables) const;
+  Result<std::string> render(const nlohmann::ordered_json& request,
+                             const jinja::RenderOptions& options) const;
+  [[nodiscard]] bool wants_argument_text() const;
 
   std::map<std::string, jinja::Template> templates_;  // by name, never empty
   TokenTexts tokens_;
+  std::string source_;
+  bool takes_argument_text_ = false;
 };
 
 // The present local time.

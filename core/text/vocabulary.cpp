@@ -197,6 +197,8 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   fill_conventional_ids(v);
   BP_TRY(read_flags(metadata, v));
   BP_ASSIGN(v.chat_template, metadata.get_or<std::string_view>("tokenizer.chat_template", ""));
+  BP_ASSIGN(v.tool_template,
+            metadata.get_or<std::string_view>("tokenizer.chat_template.tool_use", ""));
   BP_TRY(check_vocabulary(v));
   find_end_of_generation(v);
   return v;

@@ -82,6 +82,7 @@ struct Vocabulary {
   std::vector<int32_t> end_of_generation;  // ascending
 
   std::string chat_template;  // Jinja source; empty when the file has none
+  std::string tool_template;  // that for conversations with tools, where there is another
 
   [[nodiscard]] int32_t n_tokens() const { return static_cast<int32_t>(tokens.size()); }
   [[nodiscard]] bool contains(int32_t id) const { return id >= 0 && id < n_tokens(); }

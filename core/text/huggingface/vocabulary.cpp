@@ -101,12 +101,14 @@ void read_flags(const Json& config, Vocabulary& v) {
   v.add_bos = true;
 }
 
-// One template as a text, or several by name; the default of them.
-std::string template_of(const Json& config) {
+// One template as a text, which is the default one, or several by name.
+std::string template_of(const Json& config, std::string_view name) {
   const Json* value = member(config, "chat_template");
-  if (value == nullptr || !value->is_array()) return text_of(config, "chat_template");
+  if (value == nullptr || !value->is_array()) {
+    return name == "default" ? text_of(config, "chat_template") : std::string();
+  }
   for (const Json& named : *value) {
-    if (text_of(named, "name") == "default") return text_of(named, "template");
+    if (text_of(named, "name") == name) return text_of(named, "template");
   }
   return {};
 }
@@ -157,7 +159,10 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   read_ids(metadata, "generation_config", v, ends);
   read_flags(config, v);
   BP_ASSIGN(v.chat_template, metadata.get_or<std::string_view>("tokenizer.chat_template", ""));
-  if (v.chat_template.empty()) v.chat_template = template_of(config);
+  if (v.chat_template.empty()) {
+    v.chat_template = template_of(config, "default");
+    v.tool_template = template_of(config, "tool_use");
+  }
   BP_TRY(check_vocabulary(v));
   find_end_of_generation(v);
   add_end_of_generation(v, ends);

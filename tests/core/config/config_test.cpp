@@ -87,6 +87,7 @@ TEST_F(ConfigTest, OnlyModelsWithIdAndSourceAreRequired) {
 
 TEST_F(ConfigTest, ReadsEveryKey) {
   write("key", "  sk-secret \n");
+  write("chat.jinja", "{{ messages }}");
   const auto config = load_text(R"(
 server:
   listen: "[::1]:0"
@@ -105,7 +106,7 @@ models:
     scheduler: {plugin: fcfs, max_step_tokens: 64, max_sequences: 2, watermark: 0.5}
     sampler: {chain: [top_k, temperature], defaults: {temperature: 0.8}}
     prefix_cache: false
-    chat: {system: Be brief.}
+    chat: {system: Be brief., output: qwen3-coder, template: chat.jinja}
 )");
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->server.host, "::1");
@@ -126,6 +127,8 @@ models:
   EXPECT_DOUBLE_EQ(std::get<double>(model.sampler.defaults.at("temperature")), 0.8);
   EXPECT_FALSE(model.prefix_cache);
   EXPECT_EQ(model.chat_system, "Be brief.");
+  EXPECT_EQ(model.chat_output, "qwen3-coder");
+  EXPECT_EQ(model.chat_template, "{{ messages }}");
 }
 
 TEST(KvTypes, OfACommandLineAreOneOrTwo) {
@@ -192,6 +195,10 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"MODEL    sampler: {defaults: {temprature: 1}}\n", "unknown key; nearest: temperature"},
       {"MODEL    sampler: {defaults: {temperature: 9}}\n", "must be from 0 to 5, not 9"},
       {"MODEL    chat: {sytem: x}\n", "models[0].chat.sytem: unknown key; nearest: system"},
+      {"MODEL    chat: {output: hermse}\n",
+       "models[0].chat.output: there is no dialect 'hermse'; nearest: hermes"},
+      {"MODEL    chat: {template: none.jinja}\n", "models[0].chat.template: '"},
+      {"MODEL    chat: {template: .}\n", "models[0].chat.template: '"},
       {"models: [\n", "config.yaml:"},
       {"models: {a: b}\n", "models: must be a list"},
       {"models: &a [*a]\n", "config.yaml:"},

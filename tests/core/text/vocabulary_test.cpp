@@ -18,6 +18,7 @@ MetadataBuilder gpt2_metadata() {
   b.i64s("tokenizer.ggml.token_type", {1, 1, 1, 3, 3});
   b.strings("tokenizer.ggml.merges", {"a b"});
   b.u64("tokenizer.ggml.eos_token_id", 4).string("tokenizer.chat_template", "{{ x }}");
+  b.string("tokenizer.chat_template.tool_use", "{{ tools }}");
   return b;
 }
 
@@ -38,6 +39,7 @@ TEST(Vocabulary, ReadsWhatTheFileSays) {
   EXPECT_FALSE(v->add_bos);
   EXPECT_FALSE(v->add_space_prefix);
   EXPECT_EQ(v->chat_template, "{{ x }}");
+  EXPECT_EQ(v->tool_template, "{{ tools }}");
   EXPECT_THAT(v->merges, ElementsAre("a b"));
 }
 

@@ -127,7 +127,9 @@ TEST(Folders, TheTemplateFileComesFirst) {
   metadata.set("tokenizer.huggingface.json", small().dump())
       .set("tokenizer.huggingface.config", config.dump());
   EXPECT_EQ(metadata.read()->chat_template, "D");
+  EXPECT_EQ(metadata.read()->tool_template, "T");
   EXPECT_EQ(metadata.set("tokenizer.chat_template", "F").read()->chat_template, "F");
+  EXPECT_EQ(metadata.read()->tool_template, "");
 }
 
 TEST(BrokenFiles, AreRefusedInASentence) {

@@ -53,6 +53,36 @@ TEST(ChatTemplate, RefusesBadSources) {
   EXPECT_EQ(broken.status().message(), "chat template 'default': line 2: the tag is not closed");
 }
 
+TEST(ChatTemplate, KnowsWhatItSpeaksOf) {
+  const auto chat =
+      ChatTemplate::create({{"default", "{{ xml_tools }}"}, {"tool_use", "{{ a }}"}}, {});
+  ASSERT_TRUE(chat.ok());
+  EXPECT_TRUE(chat->mentions("a"));
+  EXPECT_TRUE(chat->mentions("xml_tools"));
+  EXPECT_FALSE(chat->mentions("tools"));
+}
+
+TEST(ChatTemplate, KnowsHowItTakesTheArgumentsOfCalls) {
+  const std::string calls = "{% for m in messages %}{% for c in m.tool_calls or [] %}";
+  const std::string end = "{% endfor %}{% endfor %}";
+  const std::pair<const char*, bool> cases[] = {
+      {"{{ c.function.arguments | tojson }}", false},
+      {"{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}", false},
+      {"{{ c.function.arguments if c.function.arguments is string else "
+       "c.function.arguments | tojson }}",
+       false},
+      {"{{ 'f' + c.function.arguments }}", true},
+      {"{{ c.function.arguments }}", true},
+      {"{{ c.function.name }}", false},
+      {"{% if c.function.arguments %}{{ raise_exception('no calls') }}{% endif %}", false},
+  };
+  for (const auto& [source, takes_text] : cases) {
+    const auto chat = ChatTemplate::create(calls + source + end, {});
+    ASSERT_TRUE(chat.ok()) << source;
+    EXPECT_EQ(chat->takes_argument_text(), takes_text) << source;
+  }
+}
+
 TEST(ChatTemplate, RequestsAreObjects) {
   const auto chat = ChatTemplate::create("x", {});
   ASSERT_TRUE(chat.ok());

@@ -1,0 +1,224 @@
+#include "core/text/chat_output/dialect.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace bp::text::chat {
+
+namespace {
+
+constexpr std::string_view kThink = "<think>";
+constexpr std::string_view kThinkEnd = "</think>";
+
+constexpr CallTags kFunctionTags = {"<function=",   ">",          "<parameter=", ">", "",
+                                    "</parameter>", "</function>"};
+constexpr CallTags kOpenFunctionTags = {"",           ">", "<parameter=", ">", "", "</parameter>",
+                                        "</function>"};
+constexpr CallTags kArgumentTags = {
+    "", "", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"};
+constexpr CallTags kInvokeTags = {"<invoke name=\"", "\">",      "<parameter name=\"", "\">", "",
+                                  "</parameter>",    "</invoke>"};
+
+std::vector<CallSyntax> llama3_calls() {
+  return {{.begin = "<|python_tag|>", .only_known_tools = true, .repeats = true},
+          {.begin = "<|python_tag|>",
+           .shape = CallShape::kPython,
+           .only_known_tools = true,
+           .repeats = true},
+          {.begin = "", .only_known_tools = true, .repeats = true},
+          {.begin = "", .shape = CallShape::kPython, .only_known_tools = true}};
+}
+
+std::vector<CallSyntax> gemma_calls() {
+  return {{.begin = "```tool_code",
+           .shape = CallShape::kPython,
+           .only_known_tools = true,
+           .repeats = true},
+          {.begin = "```json", .only_known_tools = true},
+          {.begin = "", .only_known_tools = true},
+          {.begin = "", .shape = CallShape::kPython, .only_known_tools = true}};
+}
+
+// The first whose texts a template holds is its dialect: the more particular ones come first.
+std::vector<Dialect> make_dialects() {
+  return {
+      {.name = "gpt-oss", .template_texts = {{"<|channel|>", "<|start|>"}}, .is_harmony = true},
+      {.name = "minimax",
+       .template_texts = {{"<minimax:tool_call>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<minimax:tool_call>",
+                  .shape = CallShape::kTagged,
+                  .tags = kInvokeTags,
+                  .repeats = true}},
+       .call_ends = {"</minimax:tool_call>"}},
+      {.name = "qwen3-coder",
+       .template_texts = {{"<function=", "<parameter="}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<tool_call>",
+                  .shape = CallShape::kTagged,
+                  .tags = kFunctionTags,
+                  .repeats = true},
+                 {.begin = "<function=", .shape = CallShape::kTagged, .tags = kOpenFunctionTags}},
+       .call_ends = {"</tool_call>"}},
+      {.name = "glm",
+       .template_texts = {{"<arg_key>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<tool_call>", .shape = CallShape::kTagged, .tags = kArgumentTags}}},
+      {.name = "functionary-v3.2",
+       .template_texts = {{">>>", "<|start_header_id|>"}, {">>>all"}},
+       .calls = {{.begin = ">>>", .shape = CallShape::kNamed, .name_patterns = {"\1 "}}},
+       .dropped = {">>>all\n"}},
+      {.name = "functionary-v3.1",
+       .template_texts = {{"<function="}},
+       .calls = {{.begin = "<function=", .shape = CallShape::kNamed, .name_patterns = {"\1> "}}},
+       .call_ends = {"</function>"}},
+      {.name = "deepseek-v3",
+       .template_texts = {{"<｜tool▁sep｜>", "```json"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<｜tool▁call▁begin｜>",
+                  .shape = CallShape::kNamed,
+                  .name_patterns = {" function<｜tool▁sep｜> \1 ```json ", "\1<｜tool▁sep｜> "}}},
+       .section_begin = "<｜tool▁calls▁begin｜>",
+       .call_ends = {"```", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"}},
+      {.name = "deepseek-v3.1",
+       .template_texts = {{"<｜tool▁sep｜>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<｜tool▁call▁begin｜>",
+                  .shape = CallShape::kNamed,
+                  .name_patterns = {" \1 <｜tool▁sep｜> "}}},
+       .section_begin = "<｜tool▁calls▁begin｜>",
+       .call_ends = {"<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"}},
+      {.name = "mistral",
+       .template_texts = {{"[TOOL_CALLS]"}},
+       .reasoning_begin = "[THINK]",
+       .reasoning_end = "[/THINK]",
+       .calls = {{.begin = "[TOOL_CALLS]"},
+                 {.begin = "[TOOL_CALLS]",
+                  .shape = CallShape::kNamed,
+                  .name_patterns = {" \1 [ARGS] ", " \1 [CALL_ID]\2[ARGS] ", " \1 "}}},
+       .has_short_ids = true},
+      {.name = "cohere",
+       .template_texts = {{"<|START_ACTION|>"}},
+       .reasoning_begin = "<|START_THINKING|>",
+       .reasoning_end = "<|END_THINKING|>",
+       .calls = {{.begin = "<|START_ACTION|>", .name_key = "tool_name"}},
+       .call_ends = {"<|END_ACTION|>"},
+       .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"}},
+      {.name = "apertus",
+       .template_texts = {{"<|tools_prefix|>"}},
+       .reasoning_begin = "<|inner_prefix|>",
+       .reasoning_end = "<|inner_suffix|>",
+       .calls = {{.begin = "<|tools_prefix|>", .name_key = ""}},
+       .call_ends = {"<|tools_suffix|>"}},
+      {.name = "lfm2",
+       .template_texts = {{"<|tool_call_start|>"}, {"<|tool_list_start|>"}, {"List of tools: ["}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<|tool_call_start|>", .shape = CallShape::kPython},
+                 {.begin = "<|tool_call_start|>"}},
+       .call_ends = {"<|tool_call_end|>"}},
+      {.name = "phi-4",
+       .template_texts = {{"<|tool_call|>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<|tool_call|>"}},
+       .call_ends = {"<|/tool_call|>"}},
+      {.name = "hermes",
+       .template_texts = {{"<tool_call>"}, {"xml_tools"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<tool_call>", .repeats = true}},
+       .call_ends = {"</tool_call>"}},
+      {.name = "llama3",
+       .template_texts = {{"<|start_header_id|>"}, {"<|header_start|>"}},
+       .calls = llama3_calls()},
+      {.name = "gemma",
+       .template_texts = {{"<start_of_turn>"}},
+       .calls = gemma_calls(),
+       .call_ends = {"```"}},
+      {.name = "think",
+       .template_texts = {{kThink}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd},
+      {.name = "none"},
+  };
+}
+
+void add(std::string_view text, std::vector<std::string>& out) {
+  std::string piece;
+  const auto flush = [&] {
+    if (!piece.empty()) out.push_back(std::exchange(piece, {}));
+  };
+  for (const char c : text) {
+    if (c == ' ' || c == kNamePlace || c == kIdPlace) {
+      flush();
+    } else {
+      piece += c;
+    }
+  }
+  flush();
+}
+
+void add_call_texts(const Dialect& dialect, std::vector<std::string>& out) {
+  add(dialect.section_begin, out);
+  for (const std::string_view end : dialect.call_ends) add(end, out);
+  for (const CallSyntax& call : dialect.calls) {
+    const CallTags& t = call.tags;
+    add(call.begin, out);
+    for (const std::string_view pattern : call.name_patterns) add(pattern, out);
+    for (const std::string_view tag :
+         {t.name_begin, t.name_end, t.key_begin, t.key_end, t.value_begin, t.value_end, t.end}) {
+      add(tag, out);
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<Dialect>& dialects() {
+  static const std::vector<Dialect> all = make_dialects();
+  return all;
+}
+
+const Dialect* find_dialect(std::string_view name) {
+  const auto& all = dialects();
+  const auto it = std::ranges::find(all, name, &Dialect::name);
+  return it == all.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> dialect_names() {
+  std::vector<std::string> names;
+  for (const Dialect& dialect : dialects()) names.emplace_back(dialect.name);
+  return names;
+}
+
+const Dialect& dialect_of_template(std::string_view source) {
+  const auto holds = [&](std::string_view text) {
+    return source.find(text) != std::string_view::npos;
+  };
+  for (const Dialect& dialect : dialects()) {
+    for (const auto& texts : dialect.template_texts) {
+      if (std::ranges::all_of(texts, holds)) return dialect;
+    }
+  }
+  return dialects().back();
+}
+
+std::vector<std::string> marker_texts(const Dialect& dialect, bool with_calls) {
+  if (dialect.is_harmony) {
+    return {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>"};
+  }
+  std::vector<std::string> texts;
+  add(dialect.reasoning_begin, texts);
+  add(dialect.reasoning_end, texts);
+  for (const std::string_view text : dialect.dropped) add(text, texts);
+  if (with_calls) add_call_texts(dialect, texts);
+  return texts;
+}
+
+}  // namespace bp::text::chat
