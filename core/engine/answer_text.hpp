@@ -14,9 +14,9 @@ namespace bp::engine {
 class AnswerText {
  public:
   // tokenizer: null where the model has none, then the text stays empty. last_prompt_token decides
-  // whether the answer begins a text or goes on with one.
-  AnswerText(const text::Tokenizer* tokenizer, bool special_text, int32_t last_prompt_token,
-             std::vector<std::string> stops);
+  // whether the answer begins a text or goes on with one. shown: as Request::shown_tokens.
+  AnswerText(const text::Tokenizer* tokenizer, bool special_text, std::vector<int32_t> shown,
+             int32_t last_prompt_token, std::vector<std::string> stops);
 
   // The text that is certain after this token. Stop strings that begin before `may_stop` is first
   // true do not count.
@@ -27,6 +27,7 @@ class AnswerText {
 
  private:
   std::optional<text::Detokenizer> detokenizer_;
+  std::vector<int32_t> shown_;
   StopMatcher stop_;
 };
 

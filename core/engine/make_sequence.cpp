@@ -60,7 +60,7 @@ Result<std::unique_ptr<Sequence>> make_choice(const EngineParts& parts, const Re
   BP_ASSIGN(SamplerChain chain,
             SamplerChain::create(parts.samplers, r.chain, r.sampling, parts.n_vocab));
   BP_TRY(chain.accept(r.prompt, BP_TOKENS_PROMPT));
-  AnswerText text(parts.tokenizer, r.special_text, r.prompt.back(), r.stop);
+  AnswerText text(parts.tokenizer, r.special_text, r.shown_tokens, r.prompt.back(), r.stop);
   auto sequence = std::make_unique<Sequence>(std::move(chain), std::move(text));
   sequence->choice = choice;
   sequence->tokens = r.prompt;

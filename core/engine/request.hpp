@@ -68,8 +68,9 @@ struct Request {
   bool logprobs = false;
   uint32_t n_top_logprobs = 0;
   bool prompt_logprobs = false;
-  bool prompt_only = false;   // finishes with kLength when the prompt is computed
-  bool special_text = false;  // special tokens appear in the text
+  bool prompt_only = false;           // finishes with kLength when the prompt is computed
+  bool special_text = false;          // special tokens appear in the text
+  std::vector<int32_t> shown_tokens;  // ascending: special tokens that appear in it all the same
   std::vector<std::pair<int32_t, float>> logit_bias;
   std::vector<std::string> chain;  // sampler stages; empty: the model's
   plugin::ParamMap sampling;       // request fields of stages; the model's defaults fill the rest

@@ -44,7 +44,9 @@ Answer::Answer(std::unique_ptr<AnswerFormat> format, std::shared_ptr<Exchange> e
       exchange_(std::move(exchange)),
       engine_(engine),
       n_(call.request.n),
-      n_unfinished_(static_cast<uint32_t>(call.prompts.size()) * call.request.n) {}
+      n_unfinished_(static_cast<uint32_t>(call.prompts.size()) * call.request.n),
+      is_closed_(n_unfinished_, false),
+      n_open_(n_unfinished_) {}
 
 std::shared_ptr<engine::Sink> Answer::sink(uint32_t prompt) {
   return std::make_shared<PromptSink>(shared_from_this(), prompt);
@@ -79,8 +81,12 @@ void Answer::on_prompt_logprobs(uint32_t prompt, std::vector<engine::PositionLog
 
 void Answer::on_delta(uint32_t choice, engine::Delta delta) {
   const std::scoped_lock lock(mutex_);
-  if (over_ || failure_) return;
+  if (over_ || failure_ || is_closed_[choice]) return;
   add_delta(choice, std::move(delta));
+  if (format_->is_over(choice)) {
+    is_closed_[choice] = true;
+    --n_open_;
+  }
   advance();
 }
 
@@ -93,6 +99,11 @@ void Answer::on_finish(uint32_t choice, engine::Finish finish) {
     usage_.n_cached += finish.usage.n_cached;
   }
   usage_.n_generated += finish.usage.n_generated;
+  if (is_closed_[choice]) {
+    finish.reason = engine::FinishReason::kStop;
+  } else {
+    --n_open_;
+  }
   if (finish.reason == engine::FinishReason::kError) {
     failure_ = Refusal{500, "the answer could not be completed: " + finish.error, {}, {}};
   } else if (finish.reason == engine::FinishReason::kCancelled) {
@@ -112,7 +123,12 @@ void Answer::advance() {
     return deliver_failure(*failure_);
   }
   over_ = n_unfinished_ == 0;
+  if (n_open_ == 0 && !over_) cancel_rest();
   deliver(over_);
+}
+
+void Answer::cancel_rest() {
+  for (const engine::RequestId id : std::exchange(ids_, {})) engine_.cancel(id);
 }
 
 namespace {
@@ -128,6 +144,7 @@ class WholeAnswer : public Answer {
   void add_delta(uint32_t choice, engine::Delta delta) override {
     ChoiceText& c = choices_[choice];
     c.text += delta.text;
+    format().read(choice, delta.text);
     c.tokens.insert(c.tokens.end(), delta.tokens.begin(), delta.tokens.end());
     for (auto& position : delta.logprobs) c.logprobs.push_back(std::move(position));
   }

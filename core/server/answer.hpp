@@ -49,6 +49,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void on_delta(uint32_t choice, engine::Delta delta);
   void on_finish(uint32_t choice, engine::Finish finish);
   void advance();
+  // Ends the requests of which nothing more is wanted.
+  void cancel_rest();
   // Ends it without another word; the exchange ends with its last owner.
   void abandon() noexcept;
 
@@ -60,6 +62,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::vector<engine::RequestId> ids_;
   UsageTotals usage_;
   uint32_t n_unfinished_;
+  std::vector<bool> is_closed_;  // by choice: what comes of it counts for nothing
+  uint32_t n_open_;              // choices neither closed nor finished
   bool open_ = false;
   bool over_ = false;  // the client has all, or gets nothing more
   std::optional<Refusal> failure_;

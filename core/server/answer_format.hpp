@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/engine/request.hpp"
@@ -48,6 +49,11 @@ class AnswerFormat {
   virtual void append_delta(uint32_t choice, const engine::Delta& delta, std::string& out) = 0;
   virtual void append_finish(uint32_t choice, engine::FinishReason reason, std::string& out) = 0;
   virtual void append_usage(const UsageTotals& usage, std::string& out) = 0;
+
+  // What comes of a choice, where the answer is given in one piece.
+  virtual void read(uint32_t, std::string_view) {}
+  // Whether a choice has all that it may have, and the rest of its text counts for nothing.
+  [[nodiscard]] virtual bool is_over(uint32_t) const { return false; }
 
   // The answer in one piece.
   [[nodiscard]] virtual std::string whole(std::span<const ChoiceText> choices,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/server/chat_messages.hpp"
@@ -34,6 +35,18 @@ void read_logprobs(FieldReader& fields, engine::Request& request) {
   request.n_top_logprobs = static_cast<uint32_t>(n_top);
 }
 
+void set_output(const CallContext& c, const ChatPromptFields& chat, std::string_view prompt,
+                TextCall& call) {
+  text::chat::OutputSettings output = chat.output;
+  const nlohmann::ordered_json& last = chat.variables["messages"].back()["content"];
+  const std::string begun =
+      chat.continue_final_message && last.is_string() ? last.get<std::string>() : std::string();
+  output.lead = text::chat::prompt_lead(*output.dialect, prompt, begun);
+  call.request.shown_tokens =
+      text::chat::marker_tokens(*output.dialect, !output.tools.empty(), *c.model.tokenizer);
+  call.output = std::move(output);
+}
+
 }  // namespace
 
 void read_chat_call(FieldReader& fields, const CallContext& c, TextCall& call) {
@@ -41,12 +54,13 @@ void read_chat_call(FieldReader& fields, const CallContext& c, TextCall& call) {
   read_max_tokens(fields, call.request);
   check_lengths(fields, call);
   read_logprobs(fields, call.request);
-  ChatPromptFields chat = read_chat_prompt_fields(fields, c);
+  const ChatPromptFields chat = read_chat_prompt_fields(fields, c);
   accept_neutral_fields(fields);
   fields.finish();
   if (!fields.ok()) return;
-  auto prompt = make_chat_prompt(fields, c, std::move(chat), call.add_bos);
+  auto prompt = make_chat_prompt(fields, c, chat, call.add_bos);
   if (!prompt) return;
+  set_output(c, chat, prompt->text, call);
   call.prompts.push_back(*std::move(prompt));
   check_context(fields, c, "messages", call);
 }

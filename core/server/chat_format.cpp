@@ -2,6 +2,7 @@
 
 #include "core/server/answer_format.hpp"
 #include "core/server/answer_parts.hpp"
+#include "core/server/chat_choice.hpp"
 #include "core/server/json_text.hpp"
 
 namespace bp::server {
@@ -21,9 +22,12 @@ class ChatFormat : public AnswerFormat {
         chunk_end_(std::string(call.include_usage ? R"(,"usage":null})" : "}") +
                    std::string(kEventEnd)),
         tokenizer_(std::move(tokenizer)),
+        output_(call.output),
         logprobs_(call.request.logprobs),
         token_ids_(call.return_token_ids) {
     if (token_ids_) prompt_ids_ = call.prompts.front().ids;
+    choices_.reserve(call.request.n);
+    for (uint32_t i = 0; i < call.request.n; ++i) choices_.emplace_back(output_);
   }
 
   void set_prompt_logprobs(uint32_t, std::vector<engine::PositionLogprobs>) override {}
@@ -39,23 +43,23 @@ class ChatFormat : public AnswerFormat {
   }
 
   void append_delta(uint32_t choice, const engine::Delta& delta, std::string& out) override {
-    if (delta.text.empty() && !logprobs_ && !token_ids_) return;
-    begin_chunk(choice, out);
-    out += R"(,"delta":{"content":")";
-    append_escaped(delta.text, out);
-    out += "\"}";
-    append_logprobs(delta.logprobs, out);
-    out += kUnfinished;
-    if (token_ids_) append_ids_member("token_ids", delta.tokens, out);
-    out += "}]";
-    out += chunk_end_;
+    auto messages = choices_[choice].stream(delta.text);
+    if (messages.empty() && (logprobs_ || token_ids_)) messages.emplace_back(R"("content":"")");
+    for (const std::string& message : messages) {
+      // The tokens are told with the first of what they bring.
+      const bool is_first = &message == &messages.front();
+      append_message_chunk(choice, message, is_first ? &delta : nullptr, out);
+    }
   }
 
   void append_finish(uint32_t choice, engine::FinishReason reason, std::string& out) override {
+    for (const std::string& message : choices_[choice].stream_end()) {
+      append_message_chunk(choice, message, nullptr, out);
+    }
     begin_chunk(choice, out);
     out += R"(,"delta":{})";
     out += kNoLogprobs;
-    append_finish_reason(reason, out);
+    choices_[choice].append_finish_reason(reason, out);
     out += "}]";
     out += chunk_end_;
   }
@@ -64,16 +68,19 @@ class ChatFormat : public AnswerFormat {
     append_usage_event(chunk_head_, usage, out);
   }
 
+  void read(uint32_t choice, std::string_view text) override { choices_[choice].read(text); }
+  [[nodiscard]] bool is_over(uint32_t choice) const override { return choices_[choice].is_over(); }
+
   std::string whole(std::span<const ChoiceText> choices, const UsageTotals& usage) override {
     std::string out = head_;
     for (size_t i = 0; i < choices.size(); ++i) {
       out += i == 0 ? R"({"index":)" : R"(,{"index":)";
       append_number(i, out);
-      out += R"(,"message":{"role":"assistant","content":)";
-      append_string(choices[i].text, out);
-      out += R"(,"refusal":null})";
+      out += R"(,"message":)";
+      choices_[i].end();
+      choices_[i].append_message(out);
       append_logprobs(choices[i].logprobs, out);
-      append_finish_reason(choices[i].reason, out);
+      choices_[i].append_finish_reason(choices[i].reason, out);
       if (token_ids_) append_ids_member("token_ids", choices[i].tokens, out);
       out += '}';
     }
@@ -87,6 +94,24 @@ class ChatFormat : public AnswerFormat {
   void begin_chunk(uint32_t choice, std::string& out) const {
     out += chunk_begin_;
     append_number(choice, out);
+  }
+
+  // message: the inside of the delta. tokens: told beside it, or null.
+  void append_message_chunk(uint32_t choice, std::string_view message, const engine::Delta* tokens,
+                            std::string& out) const {
+    begin_chunk(choice, out);
+    out += R"(,"delta":{)";
+    out += message;
+    out += '}';
+    if (tokens != nullptr) {
+      append_logprobs(tokens->logprobs, out);
+    } else {
+      out += kNoLogprobs;
+    }
+    out += kUnfinished;
+    if (tokens != nullptr && token_ids_) append_ids_member("token_ids", tokens->tokens, out);
+    out += "}]";
+    out += chunk_end_;
   }
 
   void append_token(const engine::TokenLogprob& token, std::string& out) const {
@@ -129,6 +154,8 @@ class ChatFormat : public AnswerFormat {
   std::string chunk_begin_;
   std::string chunk_end_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  const text::chat::OutputSettings output_;
+  std::vector<ChatChoice> choices_;
   bool logprobs_;
   bool token_ids_;
   std::vector<int32_t> prompt_ids_;

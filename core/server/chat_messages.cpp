@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "core/server/json_reader.hpp"
@@ -66,8 +68,16 @@ void read_content(FieldReader& fields, Json& message) {
   }
 }
 
-// {"name", "arguments"}: clients send the arguments as JSON text, templates want them as values.
-Json read_function(FieldReader& call, const std::string& path) {
+// Clients send the arguments as JSON text, most templates want them as values.
+Json arguments_of(const Json& given, bool as_text) {
+  if (given.is_object()) return as_text ? Json(given.dump()) : given;
+  if (as_text) return given;
+  auto parsed = parse_json(given.get_ref<const std::string&>());
+  return parsed.ok() && parsed->is_object() ? std::move(parsed).value() : given;
+}
+
+// {"name", "arguments"}.
+Json read_function(FieldReader& call, const std::string& path, bool as_text) {
   const Json* function = call.object("function", 8);
   if (function == nullptr) {
     call.refuse("function", "is missing");
@@ -76,13 +86,11 @@ Json read_function(FieldReader& call, const std::string& path) {
   FieldReader fields(*function, path + "function.");
   const auto name = fields.text("name", kMaxNameBytes);
   if (!name) fields.refuse("name", "is missing");
-  Json arguments = Json::object();
+  Json arguments = arguments_of(Json::object(), as_text);
   if (const Json* given = fields.any("arguments"); given != nullptr) {
-    arguments = *given;
-    if (given->is_string()) {
-      auto parsed = parse_json(given->get_ref<const std::string&>());
-      if (parsed.ok() && parsed->is_object()) arguments = std::move(parsed).value();
-    } else if (!given->is_object()) {
+    if (given->is_string() || given->is_object()) {
+      arguments = arguments_of(*given, as_text);
+    } else {
       fields.refuse("arguments", "must be a string or an object");
     }
   }
@@ -91,9 +99,12 @@ Json read_function(FieldReader& call, const std::string& path) {
   return call.ok() ? Json{{"name", *name}, {"arguments", std::move(arguments)}} : Json();
 }
 
-void read_tool_calls(FieldReader& fields, const std::string& path, Json& message) {
+void read_tool_calls(FieldReader& fields, const std::string& path, bool as_text, Json& message) {
   const Json* calls = fields.array("tool_calls", kMaxToolCalls);
   if (calls == nullptr || calls->empty()) return;
+  if (message["role"] != "assistant") {
+    return fields.refuse("tool_calls", "belongs to assistant messages");
+  }
   Json out = Json::array();
   for (size_t i = 0; i < calls->size() && fields.ok(); ++i) {
     const std::string call_path = fmt::format("{}tool_calls[{}].", path, i);
@@ -104,7 +115,7 @@ void read_tool_calls(FieldReader& fields, const std::string& path, Json& message
       call.refuse("type", "must be \"function\"");
     }
     read["type"] = "function";
-    read["function"] = read_function(call, call_path);
+    read["function"] = read_function(call, call_path, as_text);
     call.finish();
     if (call.refusal()) fields.refuse(*call.refusal());
     out.push_back(std::move(read));
@@ -112,7 +123,40 @@ void read_tool_calls(FieldReader& fields, const std::string& path, Json& message
   message["tool_calls"] = std::move(out);
 }
 
-Json read_message(FieldReader& fields, const std::string& path) {
+// Templates call it one or the other.
+void read_reasoning(FieldReader& fields, Json& message) {
+  constexpr const char* kNames[] = {"reasoning_content", "reasoning", "thinking"};
+  std::optional<std::string> reasoning;
+  for (const char* name : kNames) {
+    auto text = fields.text(name, SIZE_MAX);
+    if (text && reasoning && *text != *reasoning) {
+      return fields.refuse(name, "differs from another field of the same meaning");
+    }
+    if (text) reasoning = std::move(text);
+  }
+  if (!reasoning || reasoning->empty()) return;
+  for (const char* name : kNames) message[name] = *reasoning;
+}
+
+using CallNames = std::unordered_map<std::string, std::string>;  // of functions, by the call's id
+
+// The answer of a tool bears the name of the function whose call it belongs to.
+void name_tool_message(CallNames& names, Json& message) {
+  if (message.contains("tool_calls")) {
+    for (const Json& call : message["tool_calls"]) {
+      if (call.contains("id")) {
+        names.insert_or_assign(call["id"].get_ref<const std::string&>(),
+                               call["function"]["name"].get_ref<const std::string&>());
+      }
+    }
+  }
+  const bool needs_name = message["role"] == "tool" && !message.contains("name");
+  if (!needs_name || !message.contains("tool_call_id")) return;
+  const auto name = names.find(message["tool_call_id"].get_ref<const std::string&>());
+  if (name != names.end()) message["name"] = name->second;
+}
+
+Json read_message(FieldReader& fields, const std::string& path, bool as_text) {
   Json message = Json::object();
   read_role(fields, message);
   if (!fields.ok()) return message;
@@ -120,27 +164,30 @@ Json read_message(FieldReader& fields, const std::string& path) {
   for (const char* name : {"name", "tool_call_id"}) {
     if (const auto text = fields.text(name, kMaxNameBytes)) message[name] = *text;
   }
-  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
-    if (const auto text = fields.text(name, SIZE_MAX)) message[name] = *text;
-  }
-  read_tool_calls(fields, path, message);
+  read_reasoning(fields, message);
+  read_tool_calls(fields, path, as_text, message);
   fields.finish();
   return message;
 }
 
 }  // namespace
 
-Json read_messages(FieldReader& fields) {
+Json read_messages(FieldReader& fields, bool takes_argument_text) {
   const Json* messages = fields.array("messages", kMaxMessages);
   if (messages == nullptr || messages->empty()) {
     fields.refuse("messages", "must be an array of at least one message");
     return {};
   }
   Json out = Json::array();
+  CallNames names;
   for (size_t i = 0; i < messages->size() && fields.ok(); ++i) {
     const std::string path = fmt::format("messages[{}].", i);
     FieldReader reader((*messages)[i], path);
-    if (reader.ok()) out.push_back(read_message(reader, path));
+    if (reader.ok()) {
+      Json message = read_message(reader, path, takes_argument_text);
+      if (reader.ok()) name_tool_message(names, message);
+      out.push_back(std::move(message));
+    }
     if (reader.refusal()) fields.refuse(*reader.refusal());
   }
   return out;

@@ -8,7 +8,7 @@
 namespace bp::server {
 
 // An array of {role, content, ...}: content parts are joined to one text, the arguments of tool
-// calls are objects. Null after a refusal.
-nlohmann::ordered_json read_messages(FieldReader& fields);
+// calls are objects, or text where the template takes_argument_text. Null after a refusal.
+nlohmann::ordered_json read_messages(FieldReader& fields, bool takes_argument_text);
 
 }  // namespace bp::server

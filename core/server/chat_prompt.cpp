@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/server/chat_messages.hpp"
+#include "core/server/chat_tools.hpp"
 #include "core/server/prompt.hpp"
 
 namespace bp::server {
@@ -56,6 +57,31 @@ void read_variables(FieldReader& fields, Json& variables) {
   }
 }
 
+// Tools are shown to the model, and its calls are understood.
+void check_tools(FieldReader& fields, const ChatPromptFields& chat) {
+  if (!fields.ok() || chat.output.tools.empty()) return;
+  if (!chat.chat_template->mentions("tools")) {
+    return fields.refuse("tools", "is not supported by the model's chat template");
+  }
+  if (!chat.output.dialect->has_calls()) {
+    fields.refuse("tools",
+                  "is not supported: how the model writes calls is not known; the "
+                  "configuration's 'chat: output' may say it");
+  }
+}
+
+void read_output(FieldReader& fields, const CallContext& c, ChatPromptFields& chat) {
+  ChatTools tools = read_tools(fields);
+  if (!fields.ok()) return;
+  chat.output.dialect = c.model.chat_output != nullptr
+                            ? c.model.chat_output
+                            : &text::chat::dialect_of_template(chat.chat_template->source());
+  chat.output.tools = std::move(tools.offered);
+  if (!tools.parallel) chat.output.max_calls = 1;
+  if (!tools.shown.is_null()) chat.variables["tools"] = std::move(tools.shown);
+  check_tools(fields, chat);
+}
+
 // The configured system message, where the conversation brings none.
 void add_system_message(const std::string& text, Json& messages) {
   if (text.empty() || !messages.is_array() || messages.empty()) return;
@@ -90,7 +116,9 @@ ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext&
   // A null that becomes an object by assignment is left broken where memory runs out.
   chat.variables = Json::object();
   read_template(fields, c, chat);
-  chat.variables["messages"] = read_messages(fields);
+  const bool as_text = fields.ok() && chat.chat_template->takes_argument_text();
+  chat.variables["messages"] = read_messages(fields, as_text);
+  read_output(fields, c, chat);
   add_system_message(c.model.chat_system, chat.variables["messages"]);
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
   const bool add = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
@@ -113,9 +141,9 @@ void check_prompt_bytes(FieldReader& fields, const CallContext& c, const std::st
 }
 
 std::optional<Prompt> make_chat_prompt(FieldReader& fields, const CallContext& c,
-                                       ChatPromptFields chat, bool add_bos) {
+                                       const ChatPromptFields& chat, bool add_bos) {
   const Json last = chat.variables["messages"].back()["content"];
-  auto rendered = render_chat(*chat.chat_template, *c.model.tokenizer, std::move(chat.variables));
+  auto rendered = render_chat(*chat.chat_template, *c.model.tokenizer, chat.variables);
   if (!rendered.ok()) {
     fields.refuse("messages", "are refused by the chat template: " + rendered.status().message());
     return std::nullopt;

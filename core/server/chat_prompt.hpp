@@ -13,12 +13,13 @@ struct ChatPromptFields {
   nlohmann::ordered_json variables;
   std::shared_ptr<const text::ChatTemplate> chat_template;
   bool continue_final_message = false;
+  text::chat::OutputSettings output;
 };
 
 ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext& context);
 // Null after a refusal.
 std::optional<Prompt> make_chat_prompt(FieldReader& fields, const CallContext& context,
-                                       ChatPromptFields chat, bool add_bos);
+                                       const ChatPromptFields& chat, bool add_bos);
 
 // Refuses a text that has more tokens than the context, before it is encoded.
 void check_prompt_bytes(FieldReader& fields, const CallContext& context, const std::string& param,

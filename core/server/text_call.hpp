@@ -9,6 +9,7 @@
 #include "core/engine/request.hpp"
 #include "core/runtime/served_model.hpp"
 #include "core/server/field_reader.hpp"
+#include "core/text/chat_output/output_parser.hpp"
 
 namespace bp::server {
 
@@ -40,8 +41,9 @@ struct TextCall {
   bool stream = false;
   bool include_usage = false;
   bool return_token_ids = false;
-  bool echo = false;    // choices begin with the prompt
-  bool add_bos = true;  // where the vocabulary asks for it
+  bool echo = false;                  // choices begin with the prompt
+  bool add_bos = true;                // where the vocabulary asks for it
+  text::chat::OutputSettings output;  // of a chat: how its answers are read
 };
 
 // Each reads every field that it knows; what remains is refused. The call is complete if the reader

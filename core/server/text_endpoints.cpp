@@ -33,7 +33,7 @@ std::vector<int32_t> encode_chat(FieldReader& fields, const CallContext& c) {
   ChatPromptFields chat = read_chat_prompt_fields(fields, c);
   fields.finish();
   if (!fields.ok()) return {};
-  auto prompt = make_chat_prompt(fields, c, std::move(chat), special);
+  auto prompt = make_chat_prompt(fields, c, chat, special);
   return prompt ? std::move(prompt->ids) : std::vector<int32_t>();
 }
 

@@ -9,8 +9,8 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, DecodeOptions options)
       options_(options),
       drops_space_(options.at_start && tokenizer.adds_leading_space()) {}
 
-void Detokenizer::append(int32_t id, std::string& text) {
-  std::string_view bytes = tokenizer_.token_bytes(id, options_.special);
+void Detokenizer::append(int32_t id, std::string& text, bool show) {
+  std::string_view bytes = tokenizer_.token_bytes(id, options_.special || show);
   if (bytes.empty()) return;
   if (tokenizer_.is_special(id)) {
     // encode adds a space behind special tokens too.

@@ -15,8 +15,9 @@ class Detokenizer {
   explicit Detokenizer(const Tokenizer& tokenizer, DecodeOptions options = {});
 
   // Appends to `text` what the token completes. The last bytes of a character that later tokens may
-  // still complete are held back; bytes that cannot become a character are U+FFFD.
-  void append(int32_t id, std::string& text);
+  // still complete are held back; bytes that cannot become a character are U+FFFD. show: a control
+  // token too, whatever the options say.
+  void append(int32_t id, std::string& text, bool show = false);
   [[nodiscard]] std::string append(int32_t id);
 
   // Ends the stream: a character still incomplete is U+FFFD. The next id begins a new text.

@@ -119,18 +119,18 @@ size_t answer_begin(std::span<const int32_t> history) {
   return 0;
 }
 
-std::optional<int32_t> next_token(std::span<const int32_t> history) {
+}  // namespace
+
+ServerTest::ServerTest() : template_source(kTemplate) {
+  model.n_vocab = 259;
+  model.script = [this](std::span<const int32_t> history) { return next_token(history); };
+}
+
+std::optional<int32_t> ServerTest::next_token(std::span<const int32_t> history) const {
   const size_t begin = answer_begin(history);
   if (begin == 0) return static_cast<int32_t>('a' + history.size() % 26);
   const size_t i = history.size() - begin;
-  return i < kReply.size() ? static_cast<uint8_t>(kReply[i]) : kEnd;
-}
-
-}  // namespace
-
-ServerTest::ServerTest() {
-  model.n_vocab = 259;
-  model.script = next_token;
+  return i < reply_ids_.size() ? reply_ids_[i] : kEnd;
 }
 
 ServerTest::~ServerTest() {
@@ -149,8 +149,14 @@ std::shared_ptr<runtime::ServedModel> ServerTest::make_model(const std::string& 
   auto served = std::make_shared<runtime::ServedModel>();
   served->id = id;
   served->created = 1'700'000'000;
-  served->tokenizer = text::testing::make_tokenizer(text::testing::byte_vocabulary({}));
-  auto chat_template = text::ChatTemplate::create(kTemplate, {});
+  auto vocabulary = text::testing::byte_vocabulary({});
+  for (const std::string& token : control_tokens) {
+    text::testing::add_token(vocabulary, token, text::TokenType::kControl);
+  }
+  model.n_vocab = static_cast<uint32_t>(vocabulary.n_tokens());
+  served->tokenizer = text::testing::make_tokenizer(std::move(vocabulary));
+  reply_ids_ = served->tokenizer->encode(reply, {.add_special = false});
+  auto chat_template = text::ChatTemplate::create(template_source, {});
   EXPECT_TRUE(chat_template.ok()) << chat_template.status().message();
   served->chat_template = std::make_shared<text::ChatTemplate>(std::move(chat_template).value());
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,8 +86,17 @@ class ServerTest : public ::testing::Test {
   engine::Limits limits{
       .context = 256, .max_step_tokens = 64, .max_sequences = 16, .max_output_rows = 64};
   uint32_t n_blocks = 300;
+  // Before start().
+  std::string template_source;
+  std::string reply{kReply};                // to a chat; texts of control tokens become those
+  std::vector<std::string> control_tokens;  // further ones of the vocabulary, from 259 on
   std::unique_ptr<App> app;
   std::shared_ptr<runtime::ServedModel> tiny;
+
+ private:
+  [[nodiscard]] std::optional<int32_t> next_token(std::span<const int32_t> history) const;
+
+  std::vector<int32_t> reply_ids_;
 };
 
 }  // namespace bp::server::testing

@@ -39,7 +39,7 @@ constexpr Case kBothEndpoints[] = {
     {"cache_salt", R"([1, []])"},
     {"user", R"([1, {}])"},
     {"response_format", R"([{"type": "json_object"}, {"type": "json_schema"}, "text"])"},
-    {"tools", R"([[{"type": "function"}], "x", {}])"},
+    {"tools", R"(["x", {}])"},
     {"tool_choice", R"(["required", {}])"},
     {"grammar", R"(["root ::= x"])"},
     {"regex", R"(["x"])"},

@@ -49,6 +49,17 @@ TEST(Detokenizer, ReplacesBytesAsSoonAsTheyCannotBecomeACharacter) {
   EXPECT_EQ(stream.flush(), "");
 }
 
+TEST(Detokenizer, ShowsSingleControlTokensWhenTold) {
+  const auto t = make_tokenizer(byte_vocabulary({}));
+  Detokenizer stream(*t);
+  std::string text;
+  stream.append(256, text);
+  stream.append(256, text, /*show=*/true);
+  stream.append('a', text);
+  stream.append(257, text);
+  EXPECT_EQ(text, "<|start|>a");
+}
+
 // Metamorphic: however random bytes are cut into tokens, every piece of text is valid UTF-8 and
 // their sum is the decoding of the whole.
 TEST(Detokenizer, StreamedTextIsTheWholeTextInValidPieces) {

@@ -1,0 +1,291 @@
+// Tools offered, calls and reasoning in answers, and both in the messages that follow.
+
+#include <set>
+
+#include "core/engine/stats.hpp"
+#include "fixture.hpp"
+
+namespace bp::server::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+constexpr char kHermesTemplate[] =
+    "{% for t in tools or [] %}{{ t | tojson }}\n<tool_call>{% endfor %}"
+    "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content or '' }}"
+    "{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}"
+    "{% for c in m.tool_calls or [] %}{{ c.function.name }} {{ c.function.arguments | tojson }}"
+    "{% endfor %}{% if m.role == 'tool' %}[{{ m.name }}]{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n"
+    "{% if enable_thinking %}<think>\n{% endif %}{% endif %}";
+
+const Json kWeather = {
+    {"type", "function"},
+    {"function",
+     {{"name", "get_weather"},
+      {"description", "Weather of a city."},
+      {"parameters", {{"type", "object"}, {"properties", {{"city", {{"type", "string"}}}}}}}}}};
+const Json kTools = Json::array({kWeather});
+const Json kMessages = Json::array({{{"role", "user"}, {"content", "Hi"}}});
+
+constexpr char kCall[] =
+    "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+    "\"R\xC3\xA5\"}}\n</tool_call>";
+constexpr char kArguments[] = "{\"city\": \"R\xC3\xA5\"}";
+
+class ToolCallTest : public ServerTest {
+ protected:
+  ToolCallTest() {
+    limits.context = 1024;
+    template_source = kHermesTemplate;
+  }
+  void answer(std::string text) {
+    reply = std::move(text);
+    start();
+  }
+  Json ask_message(const Json& more) { return chat("Hi", more)->json()["choices"][0]; }
+  std::string rendered(const Json& messages, Json more = Json::object()) {
+    more["messages"] = messages;
+    return ask("/v1/chat/completions/render", more)->json().value("prompt", "");
+  }
+};
+
+TEST_F(ToolCallTest, Whole) {
+  answer(std::string("So. \n") + kCall + "\n" + kCall);
+  const Json choice = ask_message({{"tools", kTools}});
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  const Json& message = choice["message"];
+  EXPECT_EQ(message["content"], "So.");
+  EXPECT_FALSE(message.contains("reasoning_content"));
+  ASSERT_EQ(message["tool_calls"].size(), 2U);
+  std::set<std::string> ids;
+  for (const Json& call : message["tool_calls"]) {
+    EXPECT_THAT(call["id"].get<std::string>(), MatchesRegex("call_[0-9A-Za-z]+"));
+    ids.insert(call["id"].get<std::string>());
+    EXPECT_EQ(call["type"], "function");
+    EXPECT_EQ(call["function"], (Json{{"name", "get_weather"}, {"arguments", kArguments}}));
+  }
+  EXPECT_EQ(ids.size(), 2U);
+}
+
+TEST_F(ToolCallTest, ContentIsNullBesideCallsOnly) {
+  answer(kCall);
+  EXPECT_TRUE(ask_message({{"tools", kTools}})["message"]["content"].is_null());
+}
+
+TEST_F(ToolCallTest, Streams) {
+  answer(std::string("<think>hm</think>So.\n") + kCall + kCall);
+  const auto events =
+      chat("Hi", {{"tools", kTools}, {"stream", true}, {"n", 2}, {"logprobs", true}})->events();
+  for (int index = 0; index < 2; ++index) {
+    std::string content, reasoning;
+    std::vector<Json> calls;
+    size_t n_logprobs = 0;
+    Json finish;
+    for (const Json& event : events) {
+      const Json& choice = event["choices"][0];
+      if (choice["index"] != index) continue;
+      const Json& delta = choice["delta"];
+      content += delta.value("content", "");
+      reasoning += delta.value("reasoning_content", "");
+      if (!choice["logprobs"].is_null()) n_logprobs += choice["logprobs"]["content"].size();
+      if (!choice["finish_reason"].is_null()) finish = choice["finish_reason"];
+      for (const Json& call : delta.value("tool_calls", Json::array())) {
+        if (call["index"] == calls.size()) {
+          EXPECT_TRUE(call.contains("id"));
+          EXPECT_EQ(call["type"], "function");
+          calls.push_back(call["function"]);
+        } else {
+          EXPECT_EQ(call.size(), 2U);
+          EXPECT_EQ(call["index"], calls.size() - 1);
+          EXPECT_EQ(call["function"].size(), 1U);
+          calls.back()["arguments"] = calls.back()["arguments"].get<std::string>() +
+                                      call["function"]["arguments"].get<std::string>();
+        }
+      }
+    }
+    EXPECT_EQ(content, "So.");
+    EXPECT_EQ(reasoning, "hm");
+    const Json call = {{"name", "get_weather"}, {"arguments", kArguments}};
+    EXPECT_EQ(calls, (std::vector<Json>{call, call}));
+    EXPECT_EQ(finish, "tool_calls");
+    EXPECT_EQ(n_logprobs, reply.size() + 1);  // each byte is a token, and the end
+  }
+}
+
+TEST_F(ToolCallTest, OneCallOnly) {
+  answer(std::string(kCall) + kCall + std::string(400, 'x'));
+  for (const bool stream : {false, true}) {
+    const Client client = chat(
+        "Hi", {{"tools", kTools}, {"parallel_tool_calls", false}, {"stream", stream}, {"n", 2}});
+    if (stream) {
+      const auto events = client->events();
+      EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "tool_calls");
+      for (const Json& event : events) {
+        for (const Json& call : event["choices"][0]["delta"].value("tool_calls", Json::array())) {
+          EXPECT_EQ(call["index"], 0);
+        }
+      }
+    } else {
+      for (const Json& choice : client->json()["choices"]) {
+        EXPECT_EQ(choice["finish_reason"], "tool_calls");
+        EXPECT_EQ(choice["message"]["tool_calls"].size(), 1U);
+        EXPECT_TRUE(choice["message"]["content"].is_null());
+      }
+      // The rest of the answer is not waited for.
+      EXPECT_LT(client->json()["usage"]["completion_tokens"].get<size_t>(), reply.size());
+    }
+  }
+  wait_until_idle();
+}
+
+TEST_F(ToolCallTest, WithoutToolsCallsAreContent) {
+  answer(std::string("<think>hm</think>\n\n") + kCall);
+  for (const Json& more : {Json::object(), Json{{"tools", Json::array()}},
+                           Json{{"tools", kTools}, {"tool_choice", "none"}}}) {
+    const Json choice = ask_message(more);
+    EXPECT_EQ(choice["message"]["content"], kCall);
+    EXPECT_EQ(choice["message"]["reasoning_content"], "hm");
+    EXPECT_EQ(choice["finish_reason"], "stop");
+  }
+}
+
+TEST_F(ToolCallTest, ThePromptMayOpenTheReasoning) {
+  // The script counts the tokens of "<think>\n" as its first ones.
+  answer("........hm\n</think>\n\nYes.");
+  const Json message =
+      ask_message({{"chat_template_kwargs", {{"enable_thinking", true}}}})["message"];
+  EXPECT_EQ(message["reasoning_content"], "hm");
+  EXPECT_EQ(message["content"], "Yes.");
+  EXPECT_EQ(ask_message(Json::object())["message"]["content"], reply);
+}
+
+TEST_F(ToolCallTest, CutByTheLimit) {
+  answer(kCall);
+  const Json choice = ask_message({{"tools", kTools}, {"max_tokens", 56}});
+  EXPECT_EQ(choice["finish_reason"], "length");
+  const Json& call = choice["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call["name"], "get_weather");
+  EXPECT_THAT(kArguments, ::testing::StartsWith(call["arguments"].get<std::string>()));
+}
+
+TEST_F(ToolCallTest, MarksThatAreControlTokens) {
+  control_tokens = {"[TOOL_CALLS]", "[ARGS]", "[HIDDEN]"};
+  template_source = std::string("{# [TOOL_CALLS] #}") + kHermesTemplate;
+  answer("[HIDDEN]So.[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Rome\"}[HIDDEN]");
+  const Json choice = ask_message({{"tools", kTools}, {"add_generation_prompt", true}});
+  ASSERT_EQ(choice["message"]["content"], "So.") << choice;
+  const Json& call = choice["message"]["tool_calls"][0];
+  EXPECT_THAT(call["id"].get<std::string>(), MatchesRegex("[0-9A-Za-z]+"));
+  EXPECT_EQ(call["id"].get<std::string>().size(), 9U);
+  EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}");
+}
+
+TEST_F(ToolCallTest, Channels) {
+  control_tokens = {"<|channel|>", "<|message|>", "<|end|>", "<|call|>"};
+  template_source = std::string("{# <|channel|> #}") + kHermesTemplate;
+  answer(
+      "<|channel|>analysis<|message|>hm<|end|><|channel|>commentary to=functions.get_weather json"
+      "<|message|>{\"city\": \"Rome\"}<|call|>");
+  const Json message = ask_message({{"tools", kTools}})["message"];
+  EXPECT_EQ(message["reasoning_content"], "hm");
+  EXPECT_TRUE(message["content"].is_null());
+  EXPECT_EQ(message["tool_calls"][0]["function"],
+            (Json{{"name", "get_weather"}, {"arguments", "{\"city\": \"Rome\"}"}}));
+}
+
+TEST_F(ToolCallTest, MessagesWithCallsAndReasoning) {
+  start();
+  const Json call = {{"id", "call_1"},
+                     {"type", "function"},
+                     {"function", {{"name", "get_weather"}, {"arguments", "{\"city\":\"Rome\"}"}}}};
+  const Json messages =
+      Json::array({{{"role", "user"}, {"content", "Hi"}},
+                   {{"role", "assistant"},
+                    {"content", nullptr},
+                    {"reasoning", "hm"},
+                    {"tool_calls", Json::array({call})}},
+                   {{"role", "tool"}, {"tool_call_id", "call_1"}, {"content", "sunny"}}});
+  const std::string text = rendered(messages, {{"tools", kTools}});
+  EXPECT_THAT(text, HasSubstr("\"description\": \"Weather of a city.\""));
+  EXPECT_THAT(text, HasSubstr("(hm)get_weather {\"city\": \"Rome\"}<|im_end|>"));
+  EXPECT_THAT(text, HasSubstr("sunny[get_weather]<|im_end|>"));
+  const Json tokenized = ask("/tokenize", {{"messages", messages}, {"tools", kTools}})->json();
+  EXPECT_GT(tokenized["count"], ask("/tokenize", {{"messages", messages}})->json()["count"]);
+}
+
+TEST_F(ToolCallTest, TemplatesThatJoinArgumentsGetText) {
+  template_source =
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+      "{{ c['function']['name'] + c['function']['arguments'] }}{% endfor %}{% endfor %}";
+  start();
+  for (const Json& arguments : {Json("{\"a\": 1}"), Json{{"a", 1}}}) {
+    const Json call = {{"function", {{"name", "f"}, {"arguments", arguments}}}};
+    const std::string text =
+        rendered(Json::array({{{"role", "assistant"}, {"tool_calls", {call}}}}));
+    EXPECT_EQ(Json::parse(text.substr(1)), (Json{{"a", 1}}));
+  }
+}
+
+TEST_F(ToolCallTest, Refusals) {
+  start();
+  const auto function = [](Json fields) {
+    Json changed = kWeather["function"];
+    changed.update(fields);
+    return Json{{"tools", Json::array({{{"type", "function"}, {"function", changed}}})}};
+  };
+  const std::pair<Json, const char*> cases[] = {
+      {{{"tools", 1}}, "tools"},
+      {{{"tools", Json::array({1})}}, "tools[0]"},
+      {{{"tools", Json::array({{{"type", "function"}}})}}, "tools[0].function"},
+      {{{"tools", Json::array({{{"type", "retrieval"}}})}}, "tools[0].type"},
+      {{{"tools", Json::array({kWeather, kWeather})}}, "tools[1].function.name"},
+      {{{"tools", Json(129, kWeather)}}, "tools"},
+      {function({{"name", "a b"}}), "tools[0].function.name"},
+      {function({{"name", ""}}), "tools[0].function.name"},
+      {function({{"name", std::string(65, 'a')}}), "tools[0].function.name"},
+      {function({{"name", nullptr}}), "tools[0].function.name"},
+      {function({{"description", 1}}), "tools[0].function.description"},
+      {function({{"parameters", "{}"}}), "tools[0].function.parameters"},
+      {function({{"strict", true}}), "tools[0].function.strict"},
+      {function({{"other", 1}}), "tools[0].function.other"},
+      {{{"tools", kTools}, {"tool_choice", "required"}}, "tool_choice"},
+      {{{"tools", kTools}, {"tool_choice", "always"}}, "tool_choice"},
+      {{{"tools", kTools},
+        {"tool_choice", {{"type", "function"}, {"function", {{"name", "get_weather"}}}}}},
+       "tool_choice"},
+      {{{"parallel_tool_calls", "no"}}, "parallel_tool_calls"},
+      {{{"messages", Json::array({{{"role", "user"},
+                                   {"content", "a"},
+                                   {"tool_calls", Json::array({{{"function", {}}}})}}})}},
+       "messages[0].tool_calls"},
+      {{{"messages",
+         Json::array(
+             {{{"role", "assistant"}, {"content", "a"}, {"reasoning", "b"}, {"thinking", "c"}}})}},
+       "messages[0].thinking"},
+  };
+  for (const auto& [more, param] : cases) {
+    const Client client = chat("Hi", more);
+    EXPECT_EQ(client->response.status, 400) << more;
+    EXPECT_EQ(client->json()["error"]["param"], param) << client->response.body;
+  }
+}
+
+TEST_F(ToolCallTest, RefusedWhereTheyWouldBeIgnored) {
+  template_source = "{% for m in messages %}{{ m.content }}{% endfor %}<tool_call>";
+  start();
+  EXPECT_EQ(chat("Hi", {{"tools", kTools}})->json()["error"]["param"], "tools");
+}
+
+TEST_F(ToolCallTest, ConfiguredDialect) {
+  answer("[get_weather(city='Rome')]");
+  tiny->chat_output = text::chat::find_dialect("llama3");
+  EXPECT_EQ(ask_message({{"tools", kTools}})["finish_reason"], "tool_calls");
+  tiny->chat_output = text::chat::find_dialect("none");
+  EXPECT_EQ(ask_message(Json::object())["message"]["content"], reply);
+  EXPECT_EQ(chat("Hi", {{"tools", kTools}})->json()["error"]["param"], "tools");
+}
+
+}  // namespace
+}  // namespace bp::server::testing
