@@ -10,7 +10,11 @@ namespace {
 
 class MutationTest : public ServerTest {
  protected:
-  MutationTest() { start(); }
+  MutationTest() {
+    template_source = "{# <tool_call> #}{{ tools }}" + template_source;
+    reply = R"(So.<tool_call>{"name": "f", "arguments": {"a": "\n"}}</tool_call>)";
+    start();
+  }
 };
 
 Json random_value(std::mt19937& random) {
@@ -40,6 +44,14 @@ TEST_F(MutationTest, EveryRequestIsAnswered) {
           "temperature": 1, "top_k": 3, "stop": ["x"], "stream": true, "logprobs": true,
           "top_logprobs": 2, "stream_options": {"include_usage": true}, "max_tokens": 3, "n": 2,
           "logit_bias": {"1": 2}, "chat_template_kwargs": {"a": 1}, "samplers": ["top_k"]})")},
+      {"/v1/chat/completions", Json::parse(R"({"messages": [
+          {"role": "user", "content": "a"},
+          {"role": "assistant", "reasoning_content": "b", "tool_calls": [
+              {"id": "1", "function": {"name": "f", "arguments": {"a": [1]}}}]},
+          {"role": "tool", "tool_call_id": "1", "content": "c"}],
+          "tools": [{"type": "function", "function": {"name": "f", "description": "d", "strict": false,
+              "parameters": {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}}}],
+          "tool_choice": "auto", "parallel_tool_calls": false, "n": 2, "logprobs": true})")},
       {"/v1/completions", Json::parse(R"({"model": "tiny", "prompt": ["a", [1, 2]], "echo": true,
           "logprobs": 2, "max_tokens": 2, "seed": 1, "stop_token_ids": [5], "min_tokens": 1})")},
       {"/tokenize", Json::parse(R"({"prompt": "a", "add_special_tokens": false})")},

@@ -117,6 +117,13 @@ std::vector<Case> cases() {
        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
        {"I look.", "", {paris, utc}}},
 
+      {"kimi",
+       "So.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
+       "<|tool_call_argument_begin|>{\"city\": \"Paris\"}<|tool_call_end|><|tool_call_begin|>"
+       "functions.get_time:1<|tool_call_argument_begin|>{\"zone\": \"UTC\"}<|tool_call_end|>"
+       "<|tool_calls_section_end|>",
+       {"So.", "", {paris, utc}}},
+
       {"gpt-oss",
        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Yes.",
        {"Yes.", "hm"}},
