@@ -84,10 +84,14 @@ class Gatherer {
 uint32_t Model::probe(std::string_view path, bool is_folder, std::span<const uint8_t> head) {
   if (is_folder) return folder_confidence(std::string(path));
   const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
-  const bool is_zip = bytes.starts_with("PK\3\4");
-  if (has_extension(path)) return is_zip ? 90 : 10;
-  // Any archive begins so; torch's have this entry first.
-  return is_zip && bytes.find("/data.pkl") != std::string_view::npos ? 60 : 0;
+  if (bytes.starts_with("PK\3\4")) {
+    // Any archive begins so; torch's have this entry first.
+    const bool is_torch = bytes.find("/data.pkl") != std::string_view::npos;
+    return has_extension(path) ? 90 : is_torch ? 60 : 0;
+  }
+  // So that what is wrong with a bare pickle is said by this plugin.
+  const bool is_pickle = bytes.size() > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+  return is_pickle && has_extension(path) ? 10 : 0;
 }
 
 Result<std::unique_ptr<ModelFile>> Model::open(const Host&, const std::string& path) {

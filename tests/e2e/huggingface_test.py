@@ -3,10 +3,12 @@
 import json
 import os
 import pickle
+import subprocess
 import zipfile
 
 from huggingface_folder import write_folder
 from support import (
+    BINARY,
     TINY,
     CommandTest,
     Server,
@@ -15,6 +17,7 @@ from support import (
     logits,
     main,
     needs_data,
+    scaled,
     tiny_expected,
     tiny_model,
 )
@@ -96,6 +99,26 @@ class Folder(CommandTest):
         self.assertEqual(answers, [answers[0]] * 3)
         for score in scores[1:]:
             self.assertAlmostEqual(score / scores[0], 1, places=4)
+
+    def test_their_plugins_conform(self):
+        programs = os.path.dirname(BINARY)
+        plugins = os.path.join(os.path.dirname(programs), "lib", "backplane")
+        for plugin, weights in [("safetensors", "model.safetensors"), ("pytorch", "pytorch_model.bin")]:
+            write_folder(self.model, torch=plugin == "pytorch")
+            done = subprocess.run(
+                [
+                    os.path.join(programs, "backplane-conform"),
+                    os.path.join(plugins, plugin + ".plugin.yaml"),
+                    *("--level", "formats", "--json"),
+                    *("--model", os.path.join(self.model, weights)),
+                ],
+                capture_output=True,
+                timeout=scaled(60),
+                check=False,
+            )
+            tests = json.loads(done.stdout)["tests"]
+            self.assertEqual([test for test in tests if test["status"] == "fail"], [])
+            self.assertGreater(len([test for test in tests if test["status"] == "pass"]), 8)
 
     def test_what_cannot_run_is_one_clear_line(self):
         write_folder(self.model)

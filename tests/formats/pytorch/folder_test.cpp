@@ -88,6 +88,8 @@ TEST(Files, AreProbedByMagicAndName) {
   EXPECT_EQ(probe_file("/m", bytes), 60u);
   EXPECT_EQ(probe_file("/m.npz", zip({{"a.npy", "x"}}).bytes), 0u);
   EXPECT_EQ(probe_file("/m.pth", "\x80\x02"), 10u);
+  EXPECT_EQ(probe_file("/m", "\x80\x02"), 0u);
+  EXPECT_EQ(probe_file("/m.bin", "noise"), 0u);
   EXPECT_EQ(probe_file("/m.gguf", "GGUF"), 0u);
   EXPECT_EQ(probe_file("/m", ""), 0u);
 }
