@@ -32,7 +32,7 @@ bool BertNormaliser::is_chinese(char32_t c) {
   return false;
 }
 
-BertNormaliser::Role BertNormaliser::role_of(char32_t c, uint8_t classes) {
+BertNormaliser::Role BertNormaliser::role_of(char32_t c, char_class::Mask classes) {
   const bool is_blank = c == '\t' || c == '\n' || c == '\r';
   if (!is_blank && (classes & (char_class::kOther | char_class::kAccent))) return Role::kDropped;
   if (c == kReplacement) return Role::kDropped;

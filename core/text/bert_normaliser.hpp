@@ -45,7 +45,7 @@ class BertNormaliser {
  private:
   enum class Role { kInWord, kAlone, kSpace, kDropped };
 
-  static Role role_of(char32_t c, uint8_t classes);
+  static Role role_of(char32_t c, char_class::Mask classes);
   static char32_t lower(char32_t c);
   // Appends the full canonical decomposition of c.
   static void decompose(char32_t c, std::u32string& out);

@@ -28,6 +28,20 @@ inline constexpr auto kByteOfCharacter = [] {
   return table;
 }();
 
+// Each byte as the character that stands for it.
+[[nodiscard]] inline std::string alphabet_of_bytes(std::string_view bytes) {
+  static constexpr auto kCharacterOfByte = [] {
+    std::array<char32_t, 256> table{};
+    for (char32_t c = 0; c < kAlphabetEnd; ++c) {
+      if (kByteOfCharacter[c] >= 0) table[static_cast<size_t>(kByteOfCharacter[c])] = c;
+    }
+    return table;
+  }();
+  std::string text;
+  for (const char byte : bytes) append_utf8(kCharacterOfByte[static_cast<uint8_t>(byte)], text);
+  return text;
+}
+
 // The bytes that a token's text stands for; characters outside the alphabet stay as they are.
 [[nodiscard]] inline std::string bytes_of_alphabet(std::string_view text) {
   std::string bytes;

@@ -1,173 +1,50 @@
 #include "core/text/pre_tokenizer.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <vector>
+
+#include "core/base/nearest.hpp"
+#include "core/text/piece_finders.hpp"
 
 namespace bp::text {
 namespace {
 
-using namespace char_class;
-
-constexpr uint8_t kWord = kLetter | kNumber;
-constexpr uint8_t kWordOrSpace = kWord | kSpace;
-
-bool is_newline(char c) {
-  return c == '\n' || c == '\r';
-}
-
-const char* skip_newlines(const char* p, const char* end) {
-  while (p < end && is_newline(*p)) ++p;
-  return p;
-}
-
-char ascii_lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d at p, which is an apostrophe: the match's end, or p.
-template <bool ignore_case>
-const char* match_contraction(const char* p, const char* end) {
-  const auto at = [&](ptrdiff_t i) {
-    if (end - p <= i) return '\0';
-    return ignore_case ? ascii_lower(p[i]) : p[i];
-  };
-  switch (at(1)) {
-    case 's':
-    case 't':
-    case 'm':
-    case 'd':
-      return p + 2;
-    case 'r':
-    case 'v':
-      return at(2) == 'e' ? p + 3 : p;
-    case 'l':
-      return at(2) == 'l' ? p + 3 : p;
-    default:
-      // The other character that equals an s when case is ignored: U+017F.
-      return ignore_case && at(1) == '\xC5' && at(2) == '\xBF' ? p + 3 : p;
-  }
-}
-
-// \s+(?!\S)|\s+ at p, which is white space: the run, but for the last character when text follows.
-const char* match_spaces(const CharClasses& classes, const char* p, const char* end) {
-  const char* last = p;
-  const char* q = p;
-  while (q < end) {
-    const ClassifiedChar c = classes.at(q, end);
-    if ((c.classes & kSpace) == 0) break;
-    last = q;
-    q += c.size;
-  }
-  return q == end || last == p ? q : last;
-}
-
-// \s*[\r\n]+|\s+(?!\S)|\s+ at p, which is white space.
-const char* match_spaces_to_newline(const CharClasses& classes, const char* p, const char* end) {
-  const char* q = classes.skip<true>(p, end, kSpace);
-  while (q > p && !is_newline(q[-1])) --q;
-  return q > p ? q : match_spaces(classes, p, end);
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-PieceMatch find_gpt2(const CharClasses& classes, const char* p, const char* end) {
-  if (*p == '\'') {
-    if (const char* q = match_contraction<false>(p, end); q != p) return {p, q};
-  }
-  const char* body = *p == ' ' && p + 1 < end ? p + 1 : p;
-  const uint8_t first = classes.at(body, end).classes;
-  if (first & kLetter) return {p, classes.skip<true>(body, end, kLetter)};
-  if (first & kNumber) return {p, classes.skip<true>(body, end, kNumber)};
-  if (first & kSpace) return {p, match_spaces(classes, p, end)};
-  return {p, classes.skip<false>(body, end, kWordOrSpace)};
-}
-
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}|
-//  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-template <int max_digits>
-PieceMatch find_tiktoken(const CharClasses& classes, const char* p, const char* end) {
-  if (*p == '\'') {
-    if (const char* q = match_contraction<true>(p, end); q != p) return {p, q};
-  }
-  const ClassifiedChar first = classes.at(p, end);
-  const char* second = p + first.size;
-  if (first.classes & kLetter) return {p, classes.skip<true>(second, end, kLetter)};
-  if (first.classes & kNumber) {
-    const char* q = second;
-    for (int i = 1; i < max_digits && q < end; ++i) {
-      const ClassifiedChar c = classes.at(q, end);
-      if ((c.classes & kNumber) == 0) break;
-      q += c.size;
-    }
-    return {p, q};
-  }
-  const uint8_t next = second < end ? classes.at(second, end).classes : uint8_t{kSpace};
-  if ((next & kLetter) && !is_newline(*p)) {
-    return {p, classes.skip<true>(second, end, kLetter)};
-  }
-  const bool space_before_symbol = *p == ' ' && (next & kWordOrSpace) == 0;
-  if (space_before_symbol || (first.classes & kSpace) == 0) {
-    return {p, skip_newlines(classes.skip<false>(second, end, kWordOrSpace), end)};
-  }
-  return {p, match_spaces_to_newline(classes, p, end)};
-}
-
-// \p{N}
-PieceMatch find_number_char(const CharClasses& classes, const char* p, const char* end) {
-  const char* q = classes.skip<false>(p, end, kNumber);
-  return {q, q < end ? q + classes.at(q, end).size : end};
-}
-
-// [\r\n]
-PieceMatch find_newline_char(const CharClasses&, const char* p, const char* end) {
-  const char* q = std::find_if(p, end, is_newline);
-  return {q, q < end ? q + 1 : end};
-}
-
-// \s?[class]+
-template <uint8_t char_class>
-PieceMatch find_spaced_run(const CharClasses& classes, const char* p, const char* end) {
-  const char* begin = p;
-  while (p < end) {
-    const ClassifiedChar c = classes.at(p, end);
-    if (c.classes & char_class) return {begin, classes.skip<true>(p, end, char_class)};
-    p += c.size;
-    begin = c.classes & kSpace ? p - c.size : p;
-  }
-  return {end, end};
-}
-
-bool is_cjk_or_hangul(char32_t c) {
-  return (c >= 0x800 && c <= 0x9FA5) || (c >= 0xAC00 && c <= 0xD7FF);
-}
-
-// [一-龥ࠀ-一가-퟿]+
-PieceMatch find_cjk_run(const CharClasses&, const char* p, const char* end) {
-  const auto size_of_match = [&](const char* q) -> uint32_t {
-    const Utf8Char c = decode_utf8(q, end);
-    return c.form == Utf8Form::kValid && is_cjk_or_hangul(c.value) ? c.size : 0;
-  };
-  // Only lead bytes of three-byte characters can begin a match.
-  while (p < end && (static_cast<uint8_t>(*p) < 0xE0 || size_of_match(p) == 0)) ++p;
-  const char* q = p;
-  while (q < end) {
-    const uint32_t size = size_of_match(q);
-    if (size == 0) break;
-    q += size;
-  }
-  return {p, q};
-}
-
 constexpr PieceFinder kGpt2[] = {find_gpt2};
-constexpr PieceFinder kLlama3[] = {find_tiktoken<3>};
-constexpr PieceFinder kQwen2[] = {find_tiktoken<1>};
 constexpr PieceFinder kDigitsThenGpt2[] = {find_number_char, find_gpt2};
-constexpr PieceFinder kDeepseekCoder[] = {find_newline_char, find_spaced_run<kLetter>,
-                                          find_spaced_run<kPunctuation>, find_cjk_run,
+constexpr PieceFinder kLlama3[] = {find_llama3};
+constexpr PieceFinder kMinicpm5[] = {find_three_numbers, find_llama3};
+constexpr PieceFinder kJais2[] = {find_jais2};
+constexpr PieceFinder kQwen2[] = {find_qwen2};
+constexpr PieceFinder kQwen35[] = {find_qwen35};
+constexpr PieceFinder kUfakzeka[] = {find_ufakzeka};
+constexpr PieceFinder kSeedCoder[] = {find_seed_coder};
+constexpr PieceFinder kLaguna[] = {find_line, find_qwen2};
+constexpr PieceFinder kExaoneMoe[] = {find_exaone_moe};
+constexpr PieceFinder kGpt4o[] = {find_gpt4o};
+constexpr PieceFinder kTinyAya[] = {find_bounded_digits, find_head_of_bounded, find_three_bounded,
+                                    find_gpt4o};
+constexpr PieceFinder kTekken[] = {find_tekken};
+constexpr PieceFinder kYoutu[] = {find_east_asian, find_youtu};
+constexpr PieceFinder kKimi[] = {find_kimi};
+constexpr PieceFinder kDeepseekLlm[] = {find_newline_char,        find_spaced_cased_letters,
+                                        find_spaced_wide_symbols, find_last_spaces,
+                                        find_cjk_and_hangul,      find_number_char};
+constexpr PieceFinder kDeepseekCoder[] = {find_newline_char, find_spaced_letters,
+                                          find_spaced_punctuation, find_cjk_and_hangul,
                                           find_number_char};
+constexpr PieceFinder kDeepseek3[] = {find_three_numbers, find_cjk_and_kana, find_deepseek3};
+constexpr PieceFinder kSpark[] = {find_three_numbers, find_cjk_and_kana, find_spark,
+                                  find_number_char};
+constexpr PieceFinder kAfmoe[] = {find_numbers, find_head_of_digits, find_three_digits,
+                                  find_unspaced_scripts, find_deepseek3};
+constexpr PieceFinder kSuperBpe[] = {find_numbers, find_head_of_digits, find_three_digits};
+constexpr PieceFinder kFalcon[] = {find_punctuation, find_gpt2, find_alphabet_numbers,
+                                   find_three_ascii_digits};
+constexpr PieceFinder kBloom[] = {find_bloom};
+constexpr PieceFinder kViking[] = {find_bloom, find_number_char};
+constexpr PieceFinder kChameleon[] = {find_sentinel,    find_image_token,      find_indent,
+                                      find_number_char, find_punctuation_char, find_gpt2};
 
 struct NamedPreTokenizer {
   std::string_view name;
@@ -181,45 +58,146 @@ constexpr NamedPreTokenizer kPreTokenizers[] = {
     {"gpt-2", kGpt2},
     {"phi-2", kGpt2},
     {"roberta-bpe", kGpt2},
+    {"jina-es", kGpt2},
+    {"jina-de", kGpt2},
+    {"jina-v1-en", kGpt2},
+    {"jina-v2-es", kGpt2},
+    {"jina-v2-de", kGpt2},
+    {"jina-v2-code", kGpt2},
+    {"gigachat", kGpt2},
+    {"a.x-4.0", kGpt2},
+    {"mellum", kGpt2},
+    {"modern-bert", kGpt2},
+    {"mpt", kGpt2},
+    {"olmo", kGpt2},
+    {"jais", kGpt2},
+    {"trillion", kGpt2},
+    {"granite-docling", kGpt2},
+    {"exaone4", kGpt2},
     {"llama3", kLlama3, true},
     {"llama-v3", kLlama3, true},
     {"llama-bpe", kLlama3, true},
+    {"falcon3", kLlama3, true},
+    {"falcon-h1", kLlama3, true},
+    {"pixtral", kLlama3, true},
+    {"midm-2.0", kLlama3, true},
+    {"lfm2", kLlama3, true},
+    {"jina-v5-nano", kLlama3, true},
     {"dbrx", kLlama3},
     {"smaug-bpe", kLlama3},
+    {"chatglm-bpe", kLlama3},
+    {"glm4", kLlama3, true},
+    {"glm5", kLlama3, true},
+    {"minicpm5", kMinicpm5, true},
+    {"jais-2", kJais2},
     {"qwen2", kQwen2},
     {"deepseek-r1-qwen", kQwen2},
+    {"kormo", kQwen2},
+    {"f2llmv2", kQwen2},
     {"stablelm2", kQwen2},
     {"megrez", kQwen2},
+    {"hunyuan", kQwen2},
+    {"solar-open", kQwen2},
+    {"grok-2", kQwen2},
+    {"bailingmoe", kQwen2},
+    {"bailingmoe2", kQwen2},
+    {"llada-moe", kQwen2},
+    {"qwen35", kQwen35},
+    {"ufakzeka", kUfakzeka},
+    {"seed-coder", kSeedCoder},
+    {"laguna", kLaguna},
+    {"exaone-moe", kExaoneMoe},
     {"smollm", kDigitsThenGpt2},
     {"starcoder", kDigitsThenGpt2},
     {"refact", kDigitsThenGpt2},
     {"command-r", kDigitsThenGpt2},
+    {"codeshell", kDigitsThenGpt2},
+    {"exaone", kDigitsThenGpt2},
+    {"minerva-7b", kDigitsThenGpt2},
+    {"mellum2", kDigitsThenGpt2},
+    {"gpt-4o", kGpt4o},
+    {"llama4", kGpt4o},
+    {"kanana2", kGpt4o},
+    {"talkie", kGpt4o},
+    {"minimax-m2", kGpt4o},
+    {"granite-embed-multi-97m", kGpt4o, true},
+    {"tiny_aya", kTinyAya},
+    {"cohere2moe", kTinyAya},
+    {"tekken", kTekken, true},
+    {"youtu", kYoutu, true},
+    {"kimi-k2", kKimi},
+    {"deepseek-llm", kDeepseekLlm},
     {"deepseek-coder", kDeepseekCoder},
+    {"deepseek-v3", kDeepseek3},
+    {"hunyuan-dense", kDeepseek3},
+    {"hy_v4", kDeepseek3},
+    {"joyai-llm", kDeepseek3},
+    {"spark2_5", kSpark},
+    {"afmoe", kAfmoe},
+    {"superbpe", kSuperBpe},
+    {"falcon", kFalcon},
+    {"bloom", kBloom},
+    {"poro-chat", kBloom},
+    {"gpt3-finnish", kBloom},
+    {"viking", kViking},
+    {"chameleon", kChameleon},
 };
+
+// Parts of the above that tokenizer.json files name one by one.
+constexpr PieceFinder kDeepseek3Words[] = {find_deepseek3};
+constexpr PieceFinder kCjkAndKana[] = {find_cjk_and_kana};
+constexpr PieceFinder kCjkAndHangul[] = {find_cjk_and_hangul};
+constexpr PieceFinder kThreeNumbers[] = {find_three_numbers};
+constexpr PieceFinder kNumbers[] = {find_numbers};
+constexpr PieceFinder kNumberChar[] = {find_number_char};
+constexpr PieceFinder kNewlineChar[] = {find_newline_char};
+constexpr PieceFinder kThreeAsciiDigits[] = {find_three_ascii_digits};
+constexpr PieceFinder kThrees[] = {find_head_of_digits, find_three_digits};
+constexpr PieceFinder kBoundedThrees[] = {find_bounded_digits, find_head_of_bounded,
+                                          find_three_bounded};
 
 struct KnownRegex {
   std::string_view regex;
-  PieceFinder finder;
+  std::span<const PieceFinder> passes;
 };
 
 // As tokenizer.json files write them.
 constexpr KnownRegex kRegexes[] = {
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", find_gpt2},
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", kGpt2},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     find_tiktoken<3>},
+     kLlama3},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     find_tiktoken<1>},
-    {R"(\p{N})", find_number_char},
-    {R"([\r\n])", find_newline_char},
+     kQwen2},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     kQwen35},
+    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     kGpt4o},
+    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     kTekken},
+    {R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     kKimi},
+    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}"
+     "]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+     kDeepseek3Words},
+    {" ?[^(\\s|[.,!?…。，、।۔،])]+", kBloom},
+    {"[一-龥぀-ゟ゠-ヿ]+", kCjkAndKana},
+    {"[一-龥ࠀ-一가-퟿]+", kCjkAndHangul},
+    {R"(\p{N}{1,3})", kThreeNumbers},
+    {R"(\p{N}+)", kNumbers},
+    {R"(\p{N})", kNumberChar},
+    {R"((?=(\d{3})+(?!\d)))", kThrees},
+    {R"(\d{1,3}(?=(?:\d{3})*\b))", kBoundedThrees},
+    {R"([\r\n])", kNewlineChar},
+    {"[0-9][0-9][0-9]", kThreeAsciiDigits},
 };
 
 }  // namespace
 
-PieceFinder piece_finder_of(std::string_view regex) {
+std::span<const PieceFinder> piece_finders_of(std::string_view regex) {
   for (const KnownRegex& known : kRegexes) {
-    if (known.regex == regex) return known.finder;
+    if (known.regex == regex) return known.passes;
   }
-  return nullptr;
+  return {};
 }
 
 Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
@@ -228,10 +206,10 @@ Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
     if (known.name != name) continue;
     return of({known.passes.begin(), known.passes.end()}, known.prefers_whole_pieces);
   }
-  std::vector<std::string_view> names;
-  for (const NamedPreTokenizer& known : kPreTokenizers) names.push_back(known.name);
+  std::vector<std::string> names;
+  for (const NamedPreTokenizer& known : kPreTokenizers) names.emplace_back(known.name);
   return unsupported(
-      fmt::format("tokenizer.ggml.pre is \"{}\"; known are {}", name, fmt::join(names, ", ")));
+      fmt::format("tokenizer.ggml.pre: '{}' is unknown{}", name, base::nearest_hint(name, names)));
 }
 
 }  // namespace bp::text

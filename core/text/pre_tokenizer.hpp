@@ -21,8 +21,9 @@ struct PieceMatch {
 // The first match at or after `from`. Precondition: from < end.
 using PieceFinder = PieceMatch (*)(const CharClasses& classes, const char* from, const char* end);
 
-// The matcher that finds what the regular expression does; nullptr where none was written.
-[[nodiscard]] PieceFinder piece_finder_of(std::string_view regex);
+// The matchers that cut a text, one pass after another, where the regular expression does; none
+// where none were written.
+[[nodiscard]] std::span<const PieceFinder> piece_finders_of(std::string_view regex);
 
 class PreTokenizer {
  public:

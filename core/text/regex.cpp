@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -24,6 +25,27 @@ pcre2_match_data* match_data() {
   return data.get();
 }
 
+// Whether a class of characters holds another or is cut with one: Oniguruma, for which tokenizer
+// files are written, does so, and PCRE2 reads the same text as characters.
+bool has_nested_classes(std::string_view pattern) {
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const std::string_view rest = pattern.substr(i);
+    if (rest[0] == '\\') {
+      ++i;
+    } else if (!in_class) {
+      in_class = rest[0] == '[';
+    } else if (rest.starts_with("[:")) {
+      i = std::min(pattern.find(":]", i), pattern.size() - 2) + 1;
+    } else if (rest[0] == '[' || rest.starts_with("&&")) {
+      return true;
+    } else if (rest[0] == ']') {
+      in_class = false;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 struct Regex::Code {
@@ -36,6 +58,10 @@ struct Regex::Code {
 };
 
 Result<Regex> Regex::compile(const std::string& pattern) {
+  if (has_nested_classes(pattern)) {
+    return unsupported(
+        fmt::format("regular expression '{}': a class of characters within another", pattern));
+  }
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto compiled = std::make_shared<Code>();

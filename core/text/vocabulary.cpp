@@ -30,7 +30,9 @@ constexpr std::array kSpecialTokens = {
 };
 
 // Pre-tokenizers whose models begin every text with BOS when the file does not say.
-constexpr std::array<std::string_view, 3> kPreAddingBos = {"llama3", "llama-v3", "llama-bpe"};
+constexpr std::array<std::string_view, 11> kPreAddingBos = {
+    "llama3",   "llama-v3", "llama-bpe",    "falcon3", "falcon-h1", "pixtral",
+    "midm-2.0", "lfm2",     "jina-v5-nano", "tekken",  "chameleon"};
 
 Status read_special_ids(MetadataView metadata, Vocabulary& vocabulary) {
   for (const SpecialToken& token : kSpecialTokens) {

@@ -18,8 +18,10 @@ Pattern Pattern::of_finder(PieceFinder finder) {
 
 Result<Pattern> Pattern::of_regex(const std::string& regex) {
   Pattern pattern;
-  pattern.finder_ = piece_finder_of(regex);
-  if (pattern.finder_ != nullptr) return pattern;
+  if (const auto finders = piece_finders_of(regex); finders.size() == 1) {
+    pattern.finder_ = finders[0];
+    return pattern;
+  }
   BP_ASSIGN(pattern.regex_, Regex::compile(regex));
   return pattern;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/text/byte_alphabet.hpp"
 #include "core/text/huggingface/json_fields.hpp"
 
 namespace bp::text::huggingface {
@@ -34,10 +35,12 @@ Result<Splitter> Splitter::parse(const Json* pre_tokenizer) {
 
 Status Splitter::add(const Json& step) {
   const std::string type = type_of(step);
-  if (is_byte_level_) {
-    return unsupported("tokenizer.json: ByteLevel is not the last of its pre_tokenizers");
+  if (is_byte_level_ && !ends_in_alphabet_) {
+    steps_.emplace_back().kind = Kind::kToAlphabet;
+    ends_in_alphabet_ = true;
   }
   if (type == "ByteLevel") {
+    if (is_byte_level_) return unsupported("tokenizer.json: ByteLevel stands twice");
     is_byte_level_ = true;
     if (flag_of(step, "add_prefix_space", true)) {
       steps_.emplace_back().kind = Kind::kPrefixSpace;
@@ -47,7 +50,16 @@ Status Splitter::add(const Json& step) {
   }
   if (type == "Split") {
     BP_ASSIGN(const Behavior behavior, behavior_of(step, "Isolated"));
-    return add_split(Pattern::parse(step), behavior, flag_of(step, "invert"));
+    const Json* pattern = member(step, "pattern");
+    const auto finders = pattern == nullptr ? std::span<const PieceFinder>()
+                                            : piece_finders_of(text_of(*pattern, "Regex"));
+    if (behavior != Behavior::kIsolated || finders.size() < 2) {
+      return add_split(Pattern::parse(step), behavior, flag_of(step, "invert"));
+    }
+    for (const PieceFinder finder : finders) {
+      BP_TRY(add_split(Pattern::of_finder(finder), Behavior::kIsolated));
+    }
+    return {};
   }
   if (type == "Metaspace") return add_metaspace(step);
   if (type == "Digits") {
@@ -204,12 +216,17 @@ std::vector<std::string> Splitter::split(std::string_view text, bool at_start) c
         apply_split(step, piece, next);
       } else if (step.kind == Kind::kMetaspace) {
         apply_metaspace(step, std::move(piece), first, next);
+      } else if (step.kind == Kind::kToAlphabet) {
+        next.push_back(alphabet_of_bytes(piece));
       } else {
         next.push_back(piece.starts_with(' ') ? std::move(piece) : ' ' + piece);
       }
       first = false;
     }
     pieces = std::move(next);
+  }
+  if (ends_in_alphabet_) {
+    for (std::string& piece : pieces) piece = bytes_of_alphabet(piece);
   }
   return pieces;
 }

@@ -30,7 +30,7 @@ class Splitter {
   }
 
  private:
-  enum class Kind { kSplit, kMetaspace, kPrefixSpace };
+  enum class Kind { kSplit, kMetaspace, kPrefixSpace, kToAlphabet };
   enum class Behavior { kIsolated, kRemoved, kContiguous, kMergedWithPrevious, kMergedWithNext };
   enum class Prepend { kAlways, kFirst, kNever };
 
@@ -63,7 +63,8 @@ class Splitter {
 
   std::vector<Step> steps_;
   bool is_byte_level_ = false;
-  bool is_plain_ = false;  // plain_ does all of it
+  bool ends_in_alphabet_ = false;  // steps behind ByteLevel see bytes as their characters
+  bool is_plain_ = false;          // plain_ does all of it
   PreTokenizer plain_ = PreTokenizer::of({}, false);
 };
 

@@ -133,7 +133,7 @@ std::string clean_text(std::string_view text) {
   const CharClasses& classes = CharClasses::get();
   std::string out;
   for_each_character(text, out, [&](char32_t c, std::string_view bytes) {
-    const uint8_t of_c = classes.of(c);
+    const char_class::Mask of_c = classes.of(c);
     const bool is_blank = c == '\t' || c == '\n' || c == '\r';
     if (c == 0 || c == kReplacement || (!is_blank && (of_c & char_class::kOther))) return;
     out.append(of_c & char_class::kSpace ? std::string_view(" ") : bytes);

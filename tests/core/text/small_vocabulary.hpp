@@ -11,6 +11,13 @@
 
 namespace bp::text::testing {
 
+// One of each pattern.
+inline constexpr const char* kPreTokenizerKinds[] = {
+    "gpt-2",    "smollm",  "llama-bpe",    "minicpm5",       "jais-2",      "qwen2",    "qwen35",
+    "ufakzeka", "laguna",  "seed-coder",   "exaone-moe",     "gpt-4o",      "tiny_aya", "tekken",
+    "youtu",    "kimi-k2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "spark2_5", "afmoe",
+    "superbpe", "falcon",  "bloom",        "viking",         "chameleon"};
+
 inline void add_token(Vocabulary& v, std::string text, TokenType type = TokenType::kNormal,
                       float score = 0) {
   v.tokens.push_back(std::move(text));

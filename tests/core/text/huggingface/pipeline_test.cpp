@@ -129,6 +129,26 @@ TEST(Splits, AKnownPatternAndItsRegexAgree) {
   }
 }
 
+TEST(Splits, ClassesWithinClassesAreRefused) {
+  for (const char* regex : {"[a[bc]]+", "[\\p{L}&&[^a]]", "x|[^(\\s|[.,])]"}) {
+    const Json json = split_by({{"Regex", regex}}, "Isolated");
+    const Status status = huggingface::Splitter::parse(&json).status();
+    EXPECT_EQ(status.code(), Code::kUnsupported) << regex;
+  }
+  const Json escaped = split_by({{"Regex", R"([\[\]a]|[[:digit:]]|\[)"}}, "Isolated");
+  EXPECT_THAT(split(escaped, "x[1"), ElementsAre("x", "[", "1"));
+}
+
+// Behind ByteLevel bytes are characters, of which some are numbers: \u00F2 is \xC3\xB2, and \xB2 a
+// square.
+TEST(Splits, StepsBehindByteLevelSeeItsAlphabet) {
+  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  const Json digits = {{"type", "Digits"}, {"individual_digits", false}};
+  const Json steps = {{"type", "Sequence"}, {"pretokenizers", {byte_level, digits}}};
+  EXPECT_THAT(split(steps, "a 12"), ElementsAre("a", " ", "12"));
+  EXPECT_THAT(split(steps, "\u00F2"), ElementsAre("\xC3", "\xB2"));
+}
+
 TEST(Models, BpeMergesByRank) {
   const auto tokenizer = make({{"model", testing::bpe({"a", "b", "c"}, {"b c", "a b", "a bc"})}});
   EXPECT_THAT(tokens_of(*tokenizer, "abc"), ElementsAre("abc"));
