@@ -159,6 +159,19 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   return tile;
 }
 
+// The hardware's prefetch runs on from the first lines of each page.
+void KvCache::prefetch(uint32_t slot_index, uint32_t kv_head, const int32_t* blocks,
+                       uint32_t position) const {
+  constexpr uint64_t kPage = 4096, kLine = 64, kFirstLines = 4;
+  const Slot& slot = slots_[slot_index];
+  const uint8_t* from = head(slot, blocks[position / block_size_], kv_head);
+  for (uint64_t page = 0; page < slot.head_bytes; page += kPage) {
+    for (uint64_t line = 0; line < kFirstLines; ++line) {
+      __builtin_prefetch(from + page + line * kLine);
+    }
+  }
+}
+
 void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_head, int32_t block,
                     uint32_t offset, const float* key, const float* value) {
   const Slot& slot = slots_[slot_index];

@@ -57,6 +57,9 @@ class KvCache {
   [[nodiscard]] KvTile hide_values(const KvTile& tile, uint32_t first, uint32_t end,
                                    uint16_t* copy) const;
 
+  // Tells the caches that what the block of a position holds of one head is read soon.
+  void prefetch(uint32_t slot, uint32_t head, const int32_t* blocks, uint32_t position) const;
+
   // Stores one head's key [k_head_dim] and value [v_head_dim] at a position of a block. Different
   // heads or positions may be stored from different threads.
   void store(const Kernels& kernels, uint32_t slot, uint32_t head, int32_t block, uint32_t offset,

@@ -89,8 +89,9 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
 }
 
 void AttentionItem::run() {
-  load_queries();
   const Range all = spans();
+  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, seen(0).begin);
+  load_queries();
   if (all.end - all.begin == 1) {
     gather(all.begin, span_);
     return finish(span_);
@@ -104,6 +105,8 @@ void AttentionItem::run() {
 }
 
 void AttentionItem::gather(uint32_t span, float* floats) {
+  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_,
+                     std::max(seen(0).begin, span * kSpanPositions));
   load_queries();
   gather(span, gathered_at(floats));
 }
@@ -140,6 +143,9 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
   const uint32_t end = std::min(seen(n_rows_ - 1).end, (span + 1) * kSpanPositions);
   for (uint32_t first = begin / kTilePositions * kTilePositions; first < end;
        first += kTilePositions) {
+    if (first + kTilePositions < end) {
+      step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, first + kTilePositions);
+    }
     run_tile(first, into);
   }
 }
