@@ -17,12 +17,15 @@ void store(uint8_t* bytes, T value) {
   std::memcpy(bytes, &value, sizeof value);
 }
 
-inline void store_f16(uint8_t* bytes, float value) {
-  store(bytes, f32_to_f16(value));
+// The nearest number of f16 that is finite.
+[[nodiscard]] inline float round_to_f16(float value) {
+  constexpr float kLargest = 65504.0f;
+  const float above = value < -kLargest ? -kLargest : value;
+  return f16_to_f32(f32_to_f16(above > kLargest ? kLargest : above));
 }
 
-[[nodiscard]] inline float round_to_f16(float value) {
-  return f16_to_f32(f32_to_f16(value));
+inline void store_f16(uint8_t* bytes, float value) {
+  store(bytes, f32_to_f16(round_to_f16(value)));
 }
 
 constexpr float kTiny = 1e-30f;  // below it values count as zero

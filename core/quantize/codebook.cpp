@@ -33,7 +33,7 @@ class CodebookSearch {
  public:
   CodebookSearch(const CodebookShape& shape, const float* x, const float* weights)
       : shape_(shape),
-        kernels_(codebook_kernels()),
+        kernels_(*usable_codebook_kernels().back()),
         n_groups_(256 / shape.group),
         n_vectors_(shape.group / shape.n_dims) {
     const float largest = *std::max_element(shape.values.begin(), shape.values.end());

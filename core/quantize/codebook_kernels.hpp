@@ -6,6 +6,7 @@
 // a[k] = 2 * sum w x g and b[k] = sum w g^2 over the entry's elements g.
 
 #include <cstdint>
+#include <span>
 
 namespace bp::quantize {
 
@@ -21,7 +22,7 @@ struct CodebookKernels {
                          int other, uint8_t* keep);
 };
 
-// Of the widest vectors that this processor has.
-const CodebookKernels& codebook_kernels();
+// Those that this processor can run, the fastest last.
+std::span<const CodebookKernels* const> usable_codebook_kernels();
 
 }  // namespace bp::quantize

@@ -50,6 +50,7 @@ constexpr std::array<BlockEncoder, BP_DTYPE_COUNT> make_table() {
 
 constexpr std::array<BlockEncoder, BP_DTYPE_COUNT> kEncoders = make_table();
 constexpr uint32_t kMaxBlock = 256;
+constexpr float kLargestValue = 1e16f;
 
 // Elements without any importance would be free to take any value: they count a thousandth of the
 // others.
@@ -61,13 +62,14 @@ void block_weights(const float* importance, uint32_t n, float* weights) {
   for (uint32_t i = 0; i < n; ++i) weights[i] = usable ? importance[i] / mean + 1e-3f : 1.0f;
 }
 
-bool all_finite(const float* in, uint64_t n) {
-  constexpr uint32_t kInfinity = 0x7f800000;
+// Whether sums of the squares of a block's values are finite.
+bool all_usable(const float* in, uint64_t n) {
+  constexpr auto kTooLarge = std::bit_cast<uint32_t>(kLargestValue);
   uint32_t largest = 0;
   for (uint64_t i = 0; i < n; ++i) {
     largest = std::max(largest, std::bit_cast<uint32_t>(in[i]) & 0x7fffffffu);
   }
-  return largest < kInfinity;
+  return largest < kTooLarge;
 }
 
 }  // namespace
@@ -86,8 +88,8 @@ Status encode_row(bp_dtype dtype, const float* in, const float* importance, uint
                             " values is not a multiple of " + std::to_string(info.block_elements) +
                             ", the block of " + std::string(info.name));
   }
-  if (!all_finite(in, n_elements) && is_block_quantised(dtype)) {
-    return invalid_argument("a value is no finite number");
+  if (is_block_quantised(dtype) && !all_usable(in, n_elements)) {
+    return invalid_argument("a value is no finite number, or beyond 1e16");
   }
   std::array<float, kMaxBlock> weights;
   weights.fill(1.0f);

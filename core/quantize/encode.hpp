@@ -18,7 +18,8 @@ using BlockEncoder = void (*)(const float* in, const float* weights, uint8_t* bl
 
 // Encodes `in` [n_elements] to row_bytes(dtype, n_elements) bytes at `blocks`. importance
 // [n_elements], at least 0, or nullptr where all elements count the same. The result depends on
-// nothing else. Values that are no finite numbers are kInvalidArgument.
+// nothing else. Values that are no finite numbers, or beyond 1e16, are kInvalidArgument for
+// types of blocks.
 Status encode_row(bp_dtype dtype, const float* in, const float* importance, uint64_t n_elements,
                   void* blocks);
 

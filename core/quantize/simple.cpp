@@ -51,7 +51,7 @@ void encode_block_f32(const float* in, const float*, uint8_t* bytes) {
   store(bytes, *in);
 }
 void encode_block_f16(const float* in, const float*, uint8_t* bytes) {
-  store_f16(bytes, *in);
+  store(bytes, f32_to_f16(*in));
 }
 void encode_block_bf16(const float* in, const float*, uint8_t* bytes) {
   store(bytes, f32_to_bf16(*in));

@@ -148,6 +148,14 @@ class WhileLoading(QuantizeTest):
                         logits(path, TOKENS, "--backend", backend),
                     )
 
+    @needs_data
+    def test_reads_the_folders_of_checkpoints(self):
+        path, _ = self.quantize("Q8_0", model=STORIES)
+        folder = data("stories260k", "stories260k-hf")
+        expected = logits(path, TOKENS, "--backend", "reference")
+        found = logits(folder, TOKENS, "--quantize", "Q8_0", "--backend", "reference")
+        self.assertLess(distance(found, expected), 1e-3)
+
     def check(self, kind):
         config = self.write(
             "c.yaml", f"models:\n  - id: a\n    source: {TINY}\n    quantize: {kind}\n"
