@@ -39,8 +39,10 @@ NEWER = "\u061d"
 WORDS = (
     "hello World don't I'LL they've it's 'S 'ſ naïve İstanbul straße ΣΑΣ ﬁne ½ ３４ ² 1 12 123 1234 1234567 3.14 "
     "2024-01-02 x1y2 12ab ab12 camelCase HTTPServer XMLHttpRequest ABCdef éÉ print(x) // a/b #include <sentinel:42> "
-    "IMGIMGABZ IMGIMGAZ 한국어 日本語 中文。 「引用」 ㄅㄆ العربية هندى हिन्दी ไทย မြန်မာ 👩‍👩‍👧 e\u0301 a\u0300\u0301 〇 々 !? ... -- $^+<=>|~` (a|b)"
-).split() + ["\n", "\r\n", "\t", "  ", "   ", "    ", " " * 9, "\n\n\n", " \n ", "\u3000", "\u00a0", "\u200b", "\u2028", "a" * 40]
+    "IMGIMGABZ IMGIMGAZ 한국어 日本語 中文。 「引用」 ㄅㄆ العربية هندى हिन्दी ไทย မြန်မာ 👩‍👩‍👧 "
+    "e\u0301 a\u0300\u0301 〇 々 !? ... -- $^+<=>|~` (a|b)"
+).split() + [" " * n for n in (2, 3, 4, 9)]
+WORDS += ["\n", "\r\n", "\t", "\n\n\n", " \n ", "\u3000", "\u00a0", "\u200b", "\u2028", "a" * 40]
 
 
 def alphabet():
