@@ -1,5 +1,7 @@
 #include "core/server/chat_choice.hpp"
 
+#include <fmt/format.h>
+
 #include <random>
 
 #include "core/server/answer_parts.hpp"
@@ -36,8 +38,12 @@ void append_call_begin(std::string_view id, std::string_view name, std::string& 
 ChatChoice::ChatChoice(const text::chat::OutputSettings& settings)
     : settings_(settings), parser_(text::chat::OutputParser::create(settings)) {}
 
-std::string ChatChoice::make_id() const {
-  const bool is_short = settings_.dialect->has_short_ids;
+std::string ChatChoice::make_id(uint32_t call, std::string_view name) const {
+  const text::chat::IdForm form = settings_.dialect->id_form;
+  if (form == text::chat::IdForm::kFunction) {
+    return fmt::format("functions.{}:{}", name, settings_.n_earlier_calls + call);
+  }
+  const bool is_short = form == text::chat::IdForm::kShort;
   std::string id = is_short ? "" : "call_";
   std::random_device device;
   std::uniform_int_distribution<size_t> letter(0, kIdLetters.size() - 1);
@@ -68,7 +74,7 @@ std::vector<std::string> ChatChoice::deltas(const text::chat::OutputEvents& even
         delta = R"("tool_calls":[{"index":)";
         append_number(event.call, delta);
         delta += ',';
-        append_call_begin(make_id(), event.text, delta);
+        append_call_begin(make_id(event.call, event.text), event.text, delta);
         delta += R"(""}}])";
         break;
       case Kind::kCallArguments:
@@ -104,7 +110,7 @@ void ChatChoice::add(const text::chat::OutputEvents& events) {
         reasoning_ += event.text;
         break;
       case Kind::kCallBegin:
-        calls_.push_back({make_id(), event.text, {}});
+        calls_.push_back({make_id(event.call, event.text), event.text, {}});
         break;
       case Kind::kCallArguments:
         calls_.back().arguments += event.text;

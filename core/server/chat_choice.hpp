@@ -37,7 +37,7 @@ class ChatChoice {
     std::string arguments;
   };
 
-  [[nodiscard]] std::string make_id() const;
+  [[nodiscard]] std::string make_id(uint32_t call, std::string_view name) const;
   [[nodiscard]] std::vector<std::string> deltas(const text::chat::OutputEvents& events) const;
   void add(const text::chat::OutputEvents& events);
 

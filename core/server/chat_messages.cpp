@@ -115,6 +115,11 @@ void read_tool_calls(FieldReader& fields, const std::string& path, bool as_text,
       call.refuse("type", "must be \"function\"");
     }
     read["type"] = "function";
+    // Clients that put streams together keep it.
+    if (call.integer("index", 0, INT32_MAX).value_or(static_cast<int64_t>(i)) !=
+        static_cast<int64_t>(i)) {
+      call.refuse("index", "is not the call's place");
+    }
     read["function"] = read_function(call, call_path, as_text);
     call.finish();
     if (call.refusal()) fields.refuse(*call.refusal());

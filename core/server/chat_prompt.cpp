@@ -70,6 +70,14 @@ void check_tools(FieldReader& fields, const ChatPromptFields& chat) {
   }
 }
 
+uint32_t count_calls(const Json& messages) {
+  size_t n = 0;
+  for (const Json& message : messages) {
+    if (message.contains("tool_calls")) n += message["tool_calls"].size();
+  }
+  return static_cast<uint32_t>(n);
+}
+
 void read_output(FieldReader& fields, const CallContext& c, ChatPromptFields& chat) {
   ChatTools tools = read_tools(fields);
   if (!fields.ok()) return;
@@ -77,6 +85,7 @@ void read_output(FieldReader& fields, const CallContext& c, ChatPromptFields& ch
                             ? c.model.chat_output
                             : &text::chat::dialect_of_template(chat.chat_template->source());
   chat.output.tools = std::move(tools.offered);
+  chat.output.n_earlier_calls = count_calls(chat.variables["messages"]);
   if (!tools.parallel) chat.output.max_calls = 1;
   if (!tools.shown.is_null()) chat.variables["tools"] = std::move(tools.shown);
   check_tools(fields, chat);

@@ -41,6 +41,13 @@ struct CallSyntax {
   bool repeats = false;  // further calls may follow without `begin`
 };
 
+// Ids of calls, which templates may show to the model again.
+enum class IdForm : uint8_t {
+  kRandom,
+  kShort,     // 9 letters and digits
+  kFunction,  // functions.NAME:N, the conversation's calls being counted from 0
+};
+
 struct Dialect {
   std::string_view name;
   // A template belongs to the dialect where it holds all texts of one of the lists.
@@ -51,7 +58,7 @@ struct Dialect {
   std::vector<std::string_view> call_ends = {};  // stand behind calls
   std::vector<std::string_view> dropped = {};    // stand in answers and are no part of them
   bool is_harmony = false;                       // channels: the rest does not apply
-  bool has_short_ids = false;                    // ids of calls are 9 letters and digits
+  IdForm id_form = IdForm::kRandom;
   [[nodiscard]] bool has_calls() const { return is_harmony || !calls.empty(); }
 };
 

@@ -21,6 +21,7 @@ struct OutputSettings {
   const Dialect* dialect = nullptr;  // of dialects()
   Tools tools;                       // none: what looks like a call is content
   uint32_t max_calls = UINT32_MAX;   // behind the last one nothing is said
+  uint32_t n_earlier_calls = 0;      // in the conversation
   std::string lead;                  // what the prompt has begun for the answer, of prompt_lead
 };
 

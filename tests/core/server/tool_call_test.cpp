@@ -182,6 +182,19 @@ TEST_F(ToolCallTest, MarksThatAreControlTokens) {
   EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}");
 }
 
+TEST_F(ToolCallTest, IdsThatCountTheConversationsCalls) {
+  template_source = std::string("{# <|tool_call_argument_begin|> #}") + kHermesTemplate;
+  answer("<|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{}");
+  const Json call = {{"id", "functions.get_weather:0"},
+                     {"index", 0},
+                     {"function", {{"name", "get_weather"}, {"arguments", "{}"}}}};
+  const Json messages =
+      Json::array({{{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array({call})}},
+                   {{"role", "user"}, {"content", "And now?"}}});
+  const Json message = ask_message({{"tools", kTools}, {"messages", messages}})["message"];
+  EXPECT_EQ(message["tool_calls"][0]["id"], "functions.get_weather:1");
+}
+
 TEST_F(ToolCallTest, Channels) {
   control_tokens = {"<|channel|>", "<|message|>", "<|end|>", "<|call|>"};
   template_source = std::string("{# <|channel|> #}") + kHermesTemplate;
@@ -256,6 +269,10 @@ TEST_F(ToolCallTest, Refusals) {
         {"tool_choice", {{"type", "function"}, {"function", {{"name", "get_weather"}}}}}},
        "tool_choice"},
       {{{"parallel_tool_calls", "no"}}, "parallel_tool_calls"},
+      {{{"messages",
+         Json::array({{{"role", "assistant"},
+                       {"tool_calls", Json::array({{{"index", 1}, {"function", {}}}})}}})}},
+       "messages[0].tool_calls[0].index"},
       {{{"messages", Json::array({{{"role", "user"},
                                    {"content", "a"},
                                    {"tool_calls", Json::array({{{"function", {}}}})}}})}},
