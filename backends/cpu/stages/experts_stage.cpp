@@ -1,10 +1,7 @@
 #include "backends/cpu/stages/experts_stage.hpp"
 
 #include <algorithm>
-#include <cstring>
 
-#include "backends/cpu/round_up.hpp"
-#include "backends/cpu/stages/pieces.hpp"
 #include "backplane/reference/routing.hpp"
 
 namespace bp::cpu {
@@ -26,49 +23,7 @@ ActivationForms forms_of(const Matrices& a, const Matrices& b) {
   return forms;
 }
 
-size_t float_stride(uint32_t width) {
-  return round_up(width, 16);
-}
-
-// Offsets of pieces of memory, each aligned to 64.
-class Carver {
- public:
-  size_t take(size_t n_bytes) {
-    const size_t at = end_;
-    end_ += round_up(n_bytes, 64);
-    return at;
-  }
-  [[nodiscard]] size_t end() const { return end_; }
-
- private:
-  size_t end_ = 0;
-};
-
 }  // namespace
-
-struct ExpertsStage::Layout {
-  size_t rows;                // RowsByMatrix
-  size_t ids, shares;         // [n_rows, n_used]
-  size_t floats;              // [n_rows, float_stride(width)], where rows are normalised
-  size_t panels;              // [n_rows, panel_words(1, width)]
-  size_t hidden;              // [n_pairs, float_stride(n_ff)], pairs sorted
-  size_t hidden_activations;  // of each expert, from its first pair on
-  size_t n_bytes;
-};
-
-struct ExpertsStage::Shared {
-  RowsByMatrix rows;
-  float* ids;
-  float* shares;
-  float* floats;
-  int32_t* panels;
-  float* hidden;
-  uint8_t* hidden_activations;
-  uint32_t n_used, width;
-
-  [[nodiscard]] int32_t* panel(uint32_t row) const { return panels + row * panel_words(1, width); }
-  [[nodiscard]] uint32_t row_of(uint32_t sorted) const { return rows.pair(sorted) / n_used; }
-};
 
 struct ExpertsStage::Scratch {
   uint8_t* gathered;  // a chunk of rows
@@ -88,7 +43,8 @@ struct ExpertsStage::Cut {
 ExpertsStage::ExpertsStage(ExpertsSpec spec)
     : spec_(std::move(spec)),
       row_layout_(forms_of(spec_.gate, spec_.up), spec_.input.width),
-      hidden_layout_(forms_of(spec_.down, {}), spec_.n_ff) {
+      hidden_layout_(forms_of(spec_.down, {}), spec_.n_ff),
+      chunk_(std::max(spec_.input.width, spec_.n_ff)) {
   for (const Matrices* matrices : {&spec_.gate, &spec_.up, &spec_.down}) {
     for (const auto& matrix : *matrices) {
       weight_scratch_bytes_ = std::max(weight_scratch_bytes_, matrix->scratch_bytes());
@@ -99,53 +55,35 @@ ExpertsStage::ExpertsStage(ExpertsSpec spec)
   writes = {spec_.out};
 }
 
-uint32_t ExpertsStage::rows_of_chunk(const Kernels& kernels) const {
-  return chunk_rows(kernels, std::max(spec_.input.width, spec_.n_ff));
-}
-
-ExpertsStage::Layout ExpertsStage::lay_out(uint32_t n_rows, const Kernels& kernels) const {
-  const uint32_t n_used = spec_.routing.n_used, n_pairs = n_rows * n_used;
-  const uint32_t width = spec_.input.width;
-  Carver carver;
-  Layout at{};
-  at.rows = carver.take(RowsByMatrix::bytes(n_experts(), n_pairs, rows_of_chunk(kernels)));
-  at.ids = carver.take(n_pairs * sizeof(float));
-  at.shares = carver.take(n_pairs * sizeof(float));
-  at.floats = carver.take(spec_.input.norm ? n_rows * float_stride(width) * sizeof(float) : 0);
-  at.panels = carver.take(n_rows * panel_words(1, width) * sizeof(int32_t));
-  at.hidden = carver.take(n_pairs * float_stride(spec_.n_ff) * sizeof(float));
-  at.hidden_activations = carver.take(n_pairs * hidden_layout_.row_bytes(kernels));
-  at.n_bytes = carver.end();
-  return at;
+ExpertsShape ExpertsStage::shape(uint32_t n_rows, const Kernels& kernels) const {
+  ExpertsShape shape{};
+  shape.n_rows = n_rows;
+  shape.n_experts = n_experts();
+  shape.n_used = spec_.routing.n_used;
+  shape.width = spec_.input.width;
+  shape.n_ff = spec_.n_ff;
+  shape.chunk_rows = chunk_.rows(kernels);
+  shape.keeps_floats = spec_.input.norm.has_value();
+  shape.hidden_row_bytes = hidden_layout_.row_bytes(kernels);
+  return shape;
 }
 
 size_t ExpertsStage::shared_bytes(const StageLimits& limits) const {
-  return lay_out(limits.max_rows(spec_.input.count.rows), *limits.kernels).n_bytes;
+  return ExpertsMemory::bytes(shape(limits.max_rows(spec_.input.count.rows), *limits.kernels));
 }
 
-ExpertsStage::Shared ExpertsStage::shared(const StepContext& step) const {
-  const Layout at = lay_out(n_rows(step), *step.kernels);
-  const auto floats = [&](size_t offset) { return reinterpret_cast<float*>(step.shared + offset); };
-  const uint32_t n_used = spec_.routing.n_used;
-  return {{step.shared + at.rows, n_experts(), n_rows(step) * n_used},
-          floats(at.ids),
-          floats(at.shares),
-          floats(at.floats),
-          reinterpret_cast<int32_t*>(step.shared + at.panels),
-          floats(at.hidden),
-          step.shared + at.hidden_activations,
-          n_used,
-          spec_.input.width};
+ExpertsMemory ExpertsStage::memory(const StepContext& step) const {
+  return {shape(n_rows(step), *step.kernels), step.shared};
 }
 
 size_t ExpertsStage::scratch_bytes(const StageLimits& limits) const {
   const size_t row_bytes =
       row_layout_.row_bytes(*limits.kernels) + 2 * kPieceColumns * sizeof(float);
-  return rows_of_chunk(*limits.kernels) * row_bytes + weight_scratch_bytes_;
+  return chunk_.rows(*limits.kernels) * row_bytes + weight_scratch_bytes_;
 }
 
 ExpertsStage::Scratch ExpertsStage::scratch(const Kernels& kernels, uint8_t* memory) const {
-  const size_t n = rows_of_chunk(kernels);
+  const size_t n = chunk_.rows(kernels);
   Scratch own{};
   own.gathered = memory;
   own.gate = reinterpret_cast<float*>(memory + n * row_layout_.row_bytes(kernels));
@@ -161,7 +99,7 @@ bool ExpertsStage::has_few_rows(const StepContext& step) const {
 ExpertsStage::Cut ExpertsStage::cut(const StepContext& step, uint32_t phase) const {
   if (phase == kGateUp) {
     const uint32_t n_strips = spec_.gate[0]->n_strips();
-    return {n_strips, piece_strips(shared(step).rows.n_chunks() * n_strips, step.n_workers)};
+    return {n_strips, piece_strips(memory(step).rows.n_chunks() * n_strips, step.n_workers)};
   }
   const uint32_t n_strips = spec_.down[0]->n_strips();
   if (has_few_rows(step)) return {n_strips, piece_strips(n_strips, step.n_workers)};
@@ -171,7 +109,7 @@ ExpertsStage::Cut ExpertsStage::cut(const StepContext& step, uint32_t phase) con
 
 void ExpertsStage::begin(const StepContext& step, uint32_t phase) const {
   if (phase != kGateUp && phase != kDown) return;
-  Shared all = shared(step);
+  ExpertsMemory all = memory(step);
   const bool few = has_few_rows(step);
   if (phase == kGateUp) {
     for (uint32_t r = 0; few && r < n_rows(step); ++r) route(step, all, r);
@@ -190,9 +128,9 @@ PhaseItems ExpertsStage::items(const StepContext& step, uint32_t phase) const {
     case kRoute:
       return {has_few_rows(step) ? 0 : std::min(n, kRowItems)};
     case kGateUp:
-      return {shared(step).rows.n_chunks() * cut(step, phase).n_pieces()};
+      return {memory(step).rows.n_chunks() * cut(step, phase).n_pieces()};
     case kPrepareHidden:
-      return {has_few_rows(step) ? 0 : shared(step).rows.n_chunks()};
+      return {has_few_rows(step) ? 0 : memory(step).rows.n_chunks()};
     default:
       return {cut(step, phase).n_pieces()};
   }
@@ -202,7 +140,7 @@ void ExpertsStage::run(const StepContext& step, const Worker& worker, uint32_t p
                        Items& items) const {
   uint32_t item = items.next();
   if (item == WorkShares::kNone) return;
-  const Shared all = shared(step);
+  const ExpertsMemory all = memory(step);
   const Scratch own = scratch(*step.kernels, worker.scratch);
   if (phase == kGateUp) return run_gate_up(step, own, items, item);
   const Cut down = cut(step, kDown);
@@ -219,32 +157,33 @@ void ExpertsStage::run(const StepContext& step, const Worker& worker, uint32_t p
 }
 
 // Its experts and their shares, and the row as gate and up take it, once for all experts.
-void ExpertsStage::route(const StepContext& step, const Shared& all, uint32_t row) const {
+void ExpertsStage::route(const StepContext& step, const ExpertsMemory& all, uint32_t row) const {
   const Kernels& kernels = *step.kernels;
   const size_t first = size_t{row} * all.n_used;
   reference::route(spec_.routing, step.values[spec_.logits].row(row), spec_.selection_bias,
                    n_experts(), all.ids + first, all.shares + first);
   const float* x = spec_.input.row(step, row);
   if (spec_.input.norm) {
-    float* y = all.floats + row * float_stride(all.width);
-    normalize_row(kernels, *spec_.input.norm, x, all.width, y);
+    float* y = all.row_floats(row);
+    normalize_row(kernels, *spec_.input.norm, x, spec_.input.width, y);
     x = y;
   }
   if (!row_layout_.forms().panels) return;
-  kernels.quantize_row(x, all.width, all.panel(row), 1, 0, max_seconds(1, all.width));
+  kernels.quantize_row(x, spec_.input.width, all.panel(row), 1, 0,
+                       max_seconds(1, spec_.input.width));
 }
 
-void ExpertsStage::sort(const StepContext& step, Shared& all) const {
-  all.rows.sort(rows_of_chunk(*step.kernels),
+void ExpertsStage::sort(const StepContext& step, ExpertsMemory& all) const {
+  all.rows.sort(chunk_.rows(*step.kernels),
                 [&](uint32_t pair) { return static_cast<uint32_t>(all.ids[pair]); });
 }
 
-Activations ExpertsStage::gather(const StepContext& step, const Shared& all, const RowChunk& chunk,
-                                 uint8_t* memory) const {
+Activations ExpertsStage::gather(const StepContext& step, const ExpertsMemory& all,
+                                 const RowChunk& chunk, uint8_t* memory) const {
   const bool panels = row_layout_.forms().panels;
   const auto floats = [&](uint32_t i) -> const float* {
     const uint32_t row = all.row_of(chunk.first + i);
-    if (spec_.input.norm) return all.floats + row * float_stride(all.width);
+    if (spec_.input.norm) return all.row_floats(row);
     return spec_.input.row(step, row);
   };
   const auto panel = [&](uint32_t i) -> const int32_t* {
@@ -262,7 +201,7 @@ Activations ExpertsStage::gather(const StepContext& step, const Shared& all, con
 // Items are pieces of an expert's gate and up for a chunk of its rows.
 void ExpertsStage::run_gate_up(const StepContext& step, const Scratch& own, Items& items,
                                uint32_t item) const {
-  const Shared all = shared(step);
+  const ExpertsMemory all = memory(step);
   const Cut pieces = cut(step, kGateUp);
   Activations x;
   for (uint32_t last = ~0u; item != WorkShares::kNone; item = items.next()) {
@@ -278,8 +217,7 @@ void ExpertsStage::run_gate_up(const StepContext& step, const Scratch& own, Item
     const uint32_t n = std::min(strips.end * kStripRows, spec_.n_ff) - column;
     for (uint32_t i = 0; i < chunk.n; ++i) {
       finish_hidden(step, e, column, n, own.gate + size_t{i} * kPieceColumns,
-                    own.up + size_t{i} * kPieceColumns,
-                    all.hidden + (chunk.first + i) * float_stride(spec_.n_ff) + column);
+                    own.up + size_t{i} * kPieceColumns, all.hidden_row(chunk.first + i) + column);
     }
   }
 }
@@ -306,25 +244,24 @@ void ExpertsStage::finish_hidden(const StepContext& step, uint32_t expert, uint3
   kernels.add(hidden, gate, hidden, n);
 }
 
-Activations ExpertsStage::hidden_of(const StepContext& step, const Shared& all,
+Activations ExpertsStage::hidden_of(const StepContext& step, const ExpertsMemory& all,
                                     uint32_t expert) const {
   const size_t row_bytes = hidden_layout_.row_bytes(*step.kernels);
   return hidden_layout_.place(*step.kernels, all.rows.n_of(expert),
-                              all.hidden_activations + all.rows.begin_of(expert) * row_bytes);
+                              all.activations + all.rows.begin_of(expert) * row_bytes);
 }
 
-void ExpertsStage::prepare_hidden(const StepContext& step, const Shared& all,
+void ExpertsStage::prepare_hidden(const StepContext& step, const ExpertsMemory& all,
                                   const RowChunk& chunk) const {
   const uint32_t begin = all.rows.begin_of(chunk.matrix), first = chunk.first - begin;
   hidden_layout_.fill(
       *step.kernels, hidden_of(step, all, chunk.matrix), first, first + chunk.n,
-      [&](uint32_t r) { return all.hidden + (begin + r) * float_stride(spec_.n_ff); },
-      [](uint32_t) { return nullptr; });
+      [&](uint32_t r) { return all.hidden_row(begin + r); }, [](uint32_t) { return nullptr; });
 }
 
 // Strips of every expert in use, so that no other worker adds to the same columns.
 void ExpertsStage::run_down(const StepContext& step, const Scratch& own, Range strips) const {
-  const Shared all = shared(step);
+  const ExpertsMemory all = memory(step);
   const RowsView& out = step.values[spec_.out];
   const uint32_t begin = strips.begin * kStripRows;
   const uint32_t end = std::min(strips.end * kStripRows, spec_.n_out);
@@ -348,8 +285,9 @@ void ExpertsStage::run_down(const StepContext& step, const Scratch& own, Range s
   }
 }
 
-void ExpertsStage::add_products(const StepContext& step, const Shared& all, const RowChunk& chunk,
-                                uint32_t column, uint32_t n, float* products) const {
+void ExpertsStage::add_products(const StepContext& step, const ExpertsMemory& all,
+                                const RowChunk& chunk, uint32_t column, uint32_t n,
+                                float* products) const {
   const Kernels& kernels = *step.kernels;
   const float* bias = spec_.down_bias == nullptr
                           ? nullptr
@@ -359,7 +297,7 @@ void ExpertsStage::add_products(const StepContext& step, const Shared& all, cons
     float* product = products + size_t{i} * kPieceColumns;
     if (bias != nullptr) kernels.add(product, bias, product, n);
     float* y = step.values[spec_.out].row(all.row_of(sorted)) + column;
-    kernels.multiply_add(product, all.shares[all.rows.pair(sorted)], y, y, n);
+    kernels.multiply_add(product, all.share_of(sorted), y, y, n);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/cpu/rows/row_source.hpp"
+#include "backends/cpu/stages/experts_memory.hpp"
 #include "backends/cpu/stages/group_matmul_stage.hpp"
 #include "backplane/ops.h"
 
@@ -41,38 +42,37 @@ class ExpertsStage : public Stage {
 
  private:
   enum Phase : uint32_t { kRoute, kGateUp, kPrepareHidden, kDown };
-  struct Layout;   // of the shared memory
-  struct Shared;   // what stands there
   struct Scratch;  // of a worker
   struct Cut;      // of strips into pieces
 
-  [[nodiscard]] Layout lay_out(uint32_t n_rows, const Kernels& kernels) const;
-  [[nodiscard]] Shared shared(const StepContext& step) const;
+  [[nodiscard]] ExpertsShape shape(uint32_t n_rows, const Kernels& kernels) const;
+  [[nodiscard]] ExpertsMemory memory(const StepContext& step) const;
   [[nodiscard]] Scratch scratch(const Kernels& kernels, uint8_t* memory) const;
   [[nodiscard]] uint32_t n_experts() const { return static_cast<uint32_t>(spec_.gate.size()); }
   [[nodiscard]] uint32_t n_rows(const StepContext& step) const {
     return spec_.input.count.of(step);
   }
   [[nodiscard]] bool has_few_rows(const StepContext& step) const;
-  [[nodiscard]] uint32_t rows_of_chunk(const Kernels& kernels) const;
   [[nodiscard]] Cut cut(const StepContext& step, uint32_t phase) const;
 
-  void route(const StepContext& step, const Shared& all, uint32_t row) const;
-  void sort(const StepContext& step, Shared& all) const;
-  [[nodiscard]] Activations gather(const StepContext& step, const Shared& all,
+  void route(const StepContext& step, const ExpertsMemory& all, uint32_t row) const;
+  void sort(const StepContext& step, ExpertsMemory& all) const;
+  [[nodiscard]] Activations gather(const StepContext& step, const ExpertsMemory& all,
                                    const RowChunk& chunk, uint8_t* memory) const;
   void run_gate_up(const StepContext& step, const Scratch& own, Items& items, uint32_t item) const;
   void finish_hidden(const StepContext& step, uint32_t expert, uint32_t column, uint32_t n,
                      float* gate, float* up, float* hidden) const;
-  [[nodiscard]] Activations hidden_of(const StepContext& step, const Shared& all,
+  [[nodiscard]] Activations hidden_of(const StepContext& step, const ExpertsMemory& all,
                                       uint32_t expert) const;
-  void prepare_hidden(const StepContext& step, const Shared& all, const RowChunk& chunk) const;
+  void prepare_hidden(const StepContext& step, const ExpertsMemory& all,
+                      const RowChunk& chunk) const;
   void run_down(const StepContext& step, const Scratch& own, Range strips) const;
-  void add_products(const StepContext& step, const Shared& all, const RowChunk& chunk,
+  void add_products(const StepContext& step, const ExpertsMemory& all, const RowChunk& chunk,
                     uint32_t column, uint32_t n, float* products) const;
 
   ExpertsSpec spec_;
   ActivationLayout row_layout_, hidden_layout_;
+  ChunkSize chunk_;
   size_t weight_scratch_bytes_ = 0;
 };
 

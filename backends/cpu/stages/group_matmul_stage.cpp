@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/stages/pieces.hpp"
 #include "backplane/reference/routing.hpp"
 
 namespace bp::cpu {
@@ -24,21 +23,21 @@ ActivationForms forms_of(const Matrices& matrices) {
 }  // namespace
 
 GroupMatmulStage::GroupMatmulStage(GroupMatmulSpec spec)
-    : spec_(std::move(spec)), layout_(forms_of(spec_.matrices), spec_.n_in) {
+    : spec_(std::move(spec)), layout_(forms_of(spec_.matrices), spec_.n_in), chunk_(spec_.n_in) {
   reads = {spec_.in};
   if (spec_.ids) reads.push_back(*spec_.ids);
   writes = {spec_.out};
 }
 
 size_t GroupMatmulStage::scratch_bytes(const StageLimits& limits) const {
-  const uint32_t n = chunk_rows(*limits.kernels, spec_.n_in);
+  const uint32_t n = chunk_.rows(*limits.kernels);
   return n * (layout_.row_bytes(*limits.kernels) + kPieceColumns * sizeof(float)) +
          spec_.matrices[0]->scratch_bytes();
 }
 
 size_t GroupMatmulStage::shared_bytes(const StageLimits& limits) const {
   return RowsByMatrix::bytes(n_matrices(), limits.max_rows(spec_.count.rows) * spec_.n_groups,
-                             chunk_rows(*limits.kernels, spec_.n_in));
+                             chunk_.rows(*limits.kernels));
 }
 
 RowsByMatrix GroupMatmulStage::rows(const StepContext& step) const {
@@ -47,7 +46,7 @@ RowsByMatrix GroupMatmulStage::rows(const StepContext& step) const {
 
 void GroupMatmulStage::begin(const StepContext& step, uint32_t phase) const {
   if (phase != 0) return;
-  rows(step).sort(chunk_rows(*step.kernels, spec_.n_in), [&](uint32_t pair) {
+  rows(step).sort(chunk_.rows(*step.kernels), [&](uint32_t pair) {
     const uint32_t t = pair / spec_.n_groups, g = pair % spec_.n_groups;
     if (!spec_.ids) return uint64_t{g};
     return reference::matrix_of_id(step.values[*spec_.ids].row(t)[g], n_matrices());
@@ -71,7 +70,7 @@ void GroupMatmulStage::run(const StepContext& step, const Worker& worker, uint32
   const Kernels& kernels = *step.kernels;
   const RowsByMatrix all = rows(step);
   const Cut pieces = cut(step);
-  const uint32_t n_rows = chunk_rows(kernels, spec_.n_in);
+  const uint32_t n_rows = chunk_.rows(kernels);
   uint8_t* gathered = worker.scratch;
   auto* products = reinterpret_cast<float*>(gathered + n_rows * layout_.row_bytes(kernels));
   auto* weight = reinterpret_cast<uint8_t*>(products + size_t{n_rows} * kPieceColumns);

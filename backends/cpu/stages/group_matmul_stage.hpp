@@ -8,6 +8,7 @@
 
 #include "backends/cpu/rows/activation_layout.hpp"
 #include "backends/cpu/rows/rows_by_matrix.hpp"
+#include "backends/cpu/stages/pieces.hpp"
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
 
@@ -54,6 +55,7 @@ class GroupMatmulStage : public Stage {
 
   GroupMatmulSpec spec_;
   ActivationLayout layout_;
+  ChunkSize chunk_;
 };
 
 }  // namespace bp::cpu

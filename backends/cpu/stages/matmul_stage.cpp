@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "backends/cpu/round_up.hpp"
-#include "backends/cpu/stages/pieces.hpp"
 
 namespace bp::cpu {
 
@@ -46,7 +45,9 @@ struct MatmulStage::Cut {
 };
 
 MatmulStage::MatmulStage(MatmulSpec spec)
-    : spec_(std::move(spec)), activations_(spec_.input, forms_of(spec_)) {
+    : spec_(std::move(spec)),
+      activations_(spec_.input, forms_of(spec_)),
+      chunk_(spec_.input.width) {
   reads.push_back(spec_.input.buffer);
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes.push_back(spec_.projections[0].out);
@@ -60,7 +61,7 @@ size_t MatmulStage::scratch_bytes(const StageLimits& limits) const {
   for (const Projection& p : spec_.projections)
     weight = std::max(weight, p.weight->scratch_bytes());
   const Kernels& kernels = *limits.kernels;
-  const size_t rows = chunk_rows(kernels, spec_.input.width);
+  const size_t rows = chunk_.rows(kernels);
   return round_up(activations_.scratch_bytes(kernels), 64) +
          rows * (kPieceColumns + kStripRows) * sizeof(float) + weight;
 }
@@ -86,7 +87,7 @@ void MatmulStage::run(const StepContext& step, const Worker& worker, uint32_t ph
 }
 
 MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
-  Cut cut{spec_.input.count.of(step), chunk_rows(*step.kernels, spec_.input.width), 0, 0};
+  Cut cut{spec_.input.count.of(step), chunk_.rows(*step.kernels), 0, 0};
   const size_t n_projections = spec_.gated ? 1 : spec_.projections.size();
   const auto count = [&](auto&& n_of) {
     uint32_t n = 0;

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/rows/prepare_activations.hpp"
 #include "backends/cpu/rows/row_source.hpp"
+#include "backends/cpu/stages/pieces.hpp"
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
 #include "backplane/overrides.hpp"
@@ -60,6 +61,7 @@ class MatmulStage : public Stage {
 
   MatmulSpec spec_;
   ActivationMaker activations_;
+  ChunkSize chunk_;
 };
 
 }  // namespace bp::cpu

@@ -30,12 +30,11 @@ uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers) {
   return std::clamp(n_strips / (kSharePieces * n_workers), 1u, kPieceStrips);
 }
 
-uint32_t chunk_rows(const Kernels& kernels, uint32_t width) {
-  static const size_t chunk_bytes = choose_chunk_bytes();
+ChunkSize::ChunkSize(uint32_t width) {
   const size_t row_bytes = panel_words(1, width) * sizeof(int32_t);
-  const auto fitting = static_cast<uint32_t>(std::min<size_t>(chunk_bytes / row_bytes, ~0u));
-  const uint32_t rows = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
-  return rows / kernels.max_panel_rows * kernels.max_panel_rows;
+  const auto fitting =
+      static_cast<uint32_t>(std::min<size_t>(choose_chunk_bytes() / row_bytes, ~0u));
+  most_rows_ = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
 }
 
 void dot_strips(const Kernels& kernels, const PreparedWeight& weight, Range strips,

@@ -12,9 +12,18 @@ inline constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
 // Strips of a piece where all workers together have n_strips to go through.
 [[nodiscard]] uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers);
 
-// Rows of activations that stay in the second-level cache while strips of weights pass by; a
-// multiple of the kernels' panels.
-[[nodiscard]] uint32_t chunk_rows(const Kernels& kernels, uint32_t width);
+// Rows of activations that stay in the second-level cache while strips of weights pass by.
+class ChunkSize {
+ public:
+  explicit ChunkSize(uint32_t width);
+  // A multiple of the kernels' panels.
+  [[nodiscard]] uint32_t rows(const Kernels& kernels) const {
+    return most_rows_ / kernels.max_panel_rows * kernels.max_panel_rows;
+  }
+
+ private:
+  uint32_t most_rows_;
+};
 
 // Strips times rows [first, first + n) of x, which begin a panel, into y [n, kPieceColumns].
 // scratch: what the weight wants.
