@@ -39,6 +39,7 @@ Step::Step(CpuExecutable& executable, const bp_batch& batch)
   context_.shared = executable.shared();
   context_.running = running_;
   context_.n_workers = executable.n_threads_;
+  context_.weights_are_streamed = executable.stream_.streamed_bytes() > 0;
 }
 
 void Step::run() {

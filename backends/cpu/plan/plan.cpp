@@ -77,7 +77,8 @@ uint64_t Plan::weights_bytes() const {
 std::vector<WeightStream::Use> Plan::mapped_weights() const {
   std::vector<WeightStream::Use> uses;
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i]->owned_bytes() == 0) uses.push_back({weight_stages[i], weights[i]->bytes()});
+    if (weights[i]->owned_bytes() != 0) continue;
+    uses.push_back({weight_stages[i], weights[i]->bytes(), weight_is_chosen[i]});
   }
   return uses;
 }

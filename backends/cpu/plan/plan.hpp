@@ -38,9 +38,11 @@ struct Plan {
   std::vector<uint32_t> vocabularies;  // rows of the tables that token ids index
   std::vector<uint32_t> positions;     // positions of the tables that positions index
 
-  // In the order of their use, with the first stage that may read them.
+  // In the order of their use, with the first stage that may read them, and whether it reads only
+  // those that rows choose.
   std::vector<std::shared_ptr<PreparedWeight>> weights;
   std::vector<uint32_t> weight_stages;
+  std::vector<bool> weight_is_chosen;
   std::vector<WeightRows> tables;                            // looked up row by row where they are
   std::vector<std::unique_ptr<std::vector<float>>> vectors;  // norms, biases, frequencies
   std::shared_ptr<KernelFailure> kernel_failure;  // of other plugins' kernels; null without them

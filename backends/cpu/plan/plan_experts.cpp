@@ -33,13 +33,11 @@ bp_attr_route routing_of(const bp_attr_moe& a) {
 }  // namespace
 
 // The matrices of n_rows rows that a weight consists of.
-Matrices Planner::matrices(const bp_op& op, uint32_t slot, uint32_t n_rows) {
+Matrices Planner::matrices(const bp_op& op, uint32_t slot, uint32_t n_rows, bool are_chosen) {
   const WeightRows all = WeightRows::of(program_.weights()[op.weights[slot]]);
   Matrices made;
   for (uint32_t first = 0; first < all.n_rows; first += n_rows) {
-    plan_.weights.push_back(weights_.get(all.slice(first, n_rows), prepare_));
-    plan_.weight_stages.push_back(static_cast<uint32_t>(plan_.stages.size()));
-    made.push_back(plan_.weights.back());
+    made.push_back(add_weight(all.slice(first, n_rows), are_chosen));
   }
   return made;
 }
@@ -63,9 +61,9 @@ Status Planner::plan_moe(const bp_op& op) {
   spec.gate_bias = vector(op, kGateBias);
   spec.up_bias = vector(op, kUpBias);
   spec.down_bias = vector(op, kDownBias);
-  spec.gate = matrices(op, kGate, spec.n_ff);
-  spec.up = matrices(op, kUp, spec.n_ff);
-  spec.down = matrices(op, kDown, spec.n_out);
+  spec.gate = matrices(op, kGate, spec.n_ff, true);
+  spec.up = matrices(op, kUp, spec.n_ff, true);
+  spec.down = matrices(op, kDown, spec.n_out, true);
   const uint32_t activation = a.limit == 0 ? a.activation : uint32_t{BP_ACT_SIGMOID};
   BoundKernelPtr kernel;
   if (activation != BP_ACT_NONE) {
@@ -168,7 +166,7 @@ Status Planner::plan_group_matmul(const bp_op& op) {
   if (const uint32_t ids = slot_at(input_slots(op), 1); ids != BP_NONE) spec.ids = buffer_of(ids);
   open(op.outputs[0]);
   spec.out = *buffers_[op.outputs[0]];
-  spec.matrices = matrices(op, 0, spec.n_out);
+  spec.matrices = matrices(op, 0, spec.n_out, spec.ids.has_value());
   add_stage<GroupMatmulStage>(std::move(spec));
   return {};
 }

@@ -11,9 +11,7 @@ Status Planner::add_projection(MatmulSpec& spec, const bp_op& op, uint32_t slot,
   projection.n_rows = static_cast<uint32_t>(n);
   BP_ASSIGN(projection.kernel, overrides_.linear(op, weight, first, n));
   if (projection.kernel == nullptr) {
-    plan_.weights.push_back(weights_.get(WeightRows::of(weight).slice(first, n), prepare_));
-    plan_.weight_stages.push_back(static_cast<uint32_t>(plan_.stages.size()));
-    projection.weight = plan_.weights.back();
+    projection.weight = add_weight(WeightRows::of(weight).slice(first, n), false);
   }
   spec.projections.push_back(std::move(projection));
   return {};

@@ -14,6 +14,13 @@ uint32_t Planner::add_buffer(RowCount count, uint32_t width) {
   return static_cast<uint32_t>(plan_.buffers.size() - 1);
 }
 
+std::shared_ptr<const PreparedWeight> Planner::add_weight(const WeightRows& rows, bool is_chosen) {
+  plan_.weights.push_back(weights_.get(rows, prepare_));
+  plan_.weight_stages.push_back(static_cast<uint32_t>(plan_.stages.size()));
+  plan_.weight_is_chosen.push_back(is_chosen);
+  return plan_.weights.back();
+}
+
 void Planner::open(uint32_t index) {
   buffers_[index] = add_buffer(count_of(index), static_cast<uint32_t>(value(index).width));
 }

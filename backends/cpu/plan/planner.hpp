@@ -89,7 +89,7 @@ class Planner {
   // plan_experts.cpp
   Status plan_moe(const bp_op& op);
   void take_experts_apart(const ExpertsSpec& spec, const BoundKernelPtr& activation);
-  Matrices matrices(const bp_op& op, uint32_t slot, uint32_t n_rows);
+  Matrices matrices(const bp_op& op, uint32_t slot, uint32_t n_rows, bool are_chosen);
   Status plan_route(const bp_op& op);
   struct RouteBuffers {
     RowCount count;
@@ -115,6 +115,7 @@ class Planner {
   HeadSource take_heads(uint32_t value, uint32_t head_dim);
 
   // plan_values.cpp
+  std::shared_ptr<const PreparedWeight> add_weight(const WeightRows& rows, bool is_chosen);
   uint32_t add_buffer(RowCount count, uint32_t width);
   [[nodiscard]] const bp_value& value(uint32_t index) const { return program_.values()[index]; }
   [[nodiscard]] RowCount count_of(uint32_t index) const;

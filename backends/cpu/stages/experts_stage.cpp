@@ -114,6 +114,7 @@ void ExpertsStage::begin(const StepContext& step, uint32_t phase) const {
   if (phase == kGateUp) {
     for (uint32_t r = 0; few && r < n_rows(step); ++r) route(step, all, r);
     sort(step, all);
+    if (step.weights_are_streamed) ask_for_experts(all);
   } else {
     for (uint32_t c = 0; few && c < all.rows.n_chunks(); ++c) {
       prepare_hidden(step, all, all.rows.chunk(c));
@@ -176,6 +177,14 @@ void ExpertsStage::route(const StepContext& step, const ExpertsMemory& all, uint
 void ExpertsStage::sort(const StepContext& step, ExpertsMemory& all) const {
   all.rows.sort(chunk_.rows(*step.kernels),
                 [&](uint32_t pair) { return static_cast<uint32_t>(all.ids[pair]); });
+}
+
+void ExpertsStage::ask_for_experts(const ExpertsMemory& all) const {
+  for (const Matrices* matrices : {&spec_.gate, &spec_.up, &spec_.down}) {
+    for (uint32_t c = 0; c < all.rows.n_chunks(); ++c) {
+      read_ahead(*(*matrices)[all.rows.chunk(c).matrix]);
+    }
+  }
 }
 
 Activations ExpertsStage::gather(const StepContext& step, const ExpertsMemory& all,

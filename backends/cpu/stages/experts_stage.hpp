@@ -57,6 +57,7 @@ class ExpertsStage : public Stage {
 
   void route(const StepContext& step, const ExpertsMemory& all, uint32_t row) const;
   void sort(const StepContext& step, ExpertsMemory& all) const;
+  void ask_for_experts(const ExpertsMemory& all) const;
   [[nodiscard]] Activations gather(const StepContext& step, const ExpertsMemory& all,
                                    const RowChunk& chunk, uint8_t* memory) const;
   void run_gate_up(const StepContext& step, const Scratch& own, Items& items, uint32_t item) const;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "backends/cpu/weights/file_pages.hpp"
+
 namespace bp::cpu {
 
 namespace {
@@ -35,6 +37,10 @@ ChunkSize::ChunkSize(uint32_t width) {
   const auto fitting =
       static_cast<uint32_t>(std::min<size_t>(choose_chunk_bytes() / row_bytes, ~0u));
   most_rows_ = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
+}
+
+void read_ahead(const PreparedWeight& weight) {
+  read_ahead(weight.bytes().data(), weight.bytes().size());
 }
 
 void dot_strips(const Kernels& kernels, const PreparedWeight& weight, Range strips,

@@ -25,6 +25,9 @@ class ChunkSize {
   uint32_t most_rows_;
 };
 
+// Asks the system for what a weight's products read.
+void read_ahead(const PreparedWeight& weight);
+
 // Strips times rows [first, first + n) of x, which begin a panel, into y [n, kPieceColumns].
 // scratch: what the weight wants.
 void dot_strips(const Kernels& kernels, const PreparedWeight& weight, Range strips,

@@ -31,6 +31,7 @@ struct StepContext {
   uint8_t* shared = nullptr;                           // the stage's shared memory
   std::span<const uint8_t> running;                    // [n_seqs] 0: skip the sequence
   uint32_t n_workers = 1;
+  bool weights_are_streamed = false;  // mapped ones do not all fit into memory
 
   [[nodiscard]] uint32_t n_rows(uint32_t rows, uint32_t output) const {
     return rows == BP_ROWS_TOKENS ? batch->n_tokens : static_cast<uint32_t>(outputs[output].size());

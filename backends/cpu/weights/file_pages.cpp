@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -38,7 +39,8 @@ void read_ahead(const uint8_t* data, size_t n_bytes) {
 void fault_in(const uint8_t* data, size_t n_bytes) {
   const Pages pages(data, n_bytes);
 #ifdef MADV_POPULATE_READ
-  if (pages.advise(MADV_POPULATE_READ)) return;
+  // Pages between two mappings are none to touch: only a kernel without the advice is helped.
+  if (pages.advise(MADV_POPULATE_READ) || errno != EINVAL) return;
 #endif
   for (uintptr_t at = pages.begin; at < pages.end; at += kSmallPage) {
     static_cast<void>(*reinterpret_cast<const volatile uint8_t*>(at));

@@ -28,11 +28,12 @@ std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) 
       const uintptr_t number = at / kSegmentBytes;
       const uintptr_t until = std::min(end, (number + 1) * kSegmentBytes);
       const auto [entry, is_new] =
-          parts.try_emplace(number, Segment{at, until, use.stage, use.stage});
+          parts.try_emplace(number, Segment{at, until, use.stage, use.stage, use.is_chosen});
       Segment& segment = entry->second;
       segment.begin = std::min(segment.begin, at);
       segment.end = std::max(segment.end, until);
       segment.last_stage = std::max(segment.last_stage, use.stage);
+      segment.is_chosen = segment.is_chosen && use.is_chosen;
       if (is_new) order.push_back(number);
       at = until;
     }
@@ -43,25 +44,31 @@ std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) 
 }
 
 WeightStream::WeightStream(std::span<const Use> uses, uint64_t resident_bytes) {
-  const std::vector<Segment> segments = cut(uses);
+  std::vector<Segment> segments = cut(uses);
+  const auto chosen = std::stable_partition(
+      segments.begin(), segments.end(), [](const Segment& segment) { return !segment.is_chosen; });
+  share_out({segments.begin(), chosen}, resident_bytes);
+  share_out({chosen, segments.end()}, resident_bytes - std::min(resident_bytes, resident_bytes_));
+}
+
+void WeightStream::share_out(std::span<const Segment> segments, uint64_t room) {
   uint64_t total = 0;
   for (const Segment& segment : segments) total += segment.n_bytes();
-  const double share = resident_bytes >= total
-                           ? 1
-                           : static_cast<double>(resident_bytes) / static_cast<double>(total);
+  const double share = room >= total ? 1 : static_cast<double>(room) / static_cast<double>(total);
+  const uint64_t before = resident_bytes_;
   uint64_t seen = 0;
   for (const Segment& segment : segments) {
     seen += segment.n_bytes();
     // Read at distant stages, it would be brought twice or wait long.
     const bool is_reread = segment.last_stage > segment.first_stage + kNearStages;
-    const bool stays = resident_bytes_ + segment.n_bytes() <=
+    const bool stays = resident_bytes_ - before + segment.n_bytes() <=
                        static_cast<uint64_t>(share * static_cast<double>(seen)) + 1;
     if (share >= 1 || is_reread || stays) {
       resident_bytes_ += segment.n_bytes();
       resident_.push_back(segment);
     } else {
       streamed_bytes_ += segment.n_bytes();
-      streamed_.push_back(segment);
+      if (!segment.is_chosen) streamed_.push_back(segment);
     }
   }
 }

@@ -2,7 +2,8 @@
 // Weights in mapped files: which of them stay in memory, and how the others come in time. Reading
 // all of them in a circle would leave the system's cache without any that is still wanted, so a
 // fixed part stays and the rest, spread evenly between, is read ahead of its stage and dropped
-// behind it.
+// behind it. Experts, of which a step reads few, come when rows have chosen them and go when the
+// system wants room; of them stays at first what the others leave.
 
 #include <cstdint>
 #include <span>
@@ -20,6 +21,7 @@ class WeightStream {
   struct Use {
     uint32_t stage;
     std::span<const uint8_t> bytes;
+    bool is_chosen = false;  // by rows, in the stage: not every step reads it
   };
 
   WeightStream() = default;
@@ -40,11 +42,14 @@ class WeightStream {
   struct Segment {
     uintptr_t begin, end;
     uint32_t first_stage, last_stage;
+    bool is_chosen;
     [[nodiscard]] const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(begin); }
     [[nodiscard]] uint64_t n_bytes() const { return end - begin; }
   };
 
   static std::vector<Segment> cut(std::span<const Use> uses);
+  // Of the segments, keeps so many bytes; others are streamed unless rows choose them.
+  void share_out(std::span<const Segment> segments, uint64_t room);
 
   std::vector<Segment> resident_, streamed_;
   uint64_t resident_bytes_ = 0, streamed_bytes_ = 0;

@@ -89,6 +89,29 @@ TEST(WeightStreamTest, KeepsAFixedPartSpreadEvenly) {
   EXPECT_EQ(WeightStream(uses_of(file), 0).resident_bytes(), 0u);
 }
 
+TEST(WeightStreamTest, LeavesWhatRowsChooseToTheSystem) {
+  constexpr size_t kHalf = kStages * kStageBytes;
+  const MappedFile file(2 * kHalf);
+  std::vector<WeightStream::Use> uses;
+  for (uint32_t s = 0; s < kStages; ++s) {
+    uses.push_back({s, {file.data() + s * kStageBytes, kStageBytes}});
+    uses.push_back({s, {file.data() + kHalf + s * kStageBytes, kStageBytes}, true});
+  }
+  // Room for all that every step reads, and some of the rest.
+  WeightStream stream(uses, kHalf + 30 * kMegabyte);
+  EXPECT_LE(stream.resident_bytes(), kHalf + 30 * kMegabyte);
+  EXPECT_GT(stream.resident_bytes(), kHalf);
+  EXPECT_EQ(stream.resident_bytes() + stream.streamed_bytes(), file.n_bytes());
+  const auto team = Team::create(Host(), 2);
+  ASSERT_TRUE(stream.load(*team, Progress(nullptr)).ok());
+  EXPECT_EQ(resident_bytes(file.data(), file.n_bytes()), stream.resident_bytes());
+  fault_in(file.data(), file.n_bytes());
+  for (int step = 0; step < 2; ++step) {
+    for (uint32_t s = 0; s < kStages; ++s) stream.advance(s);
+  }
+  EXPECT_EQ(resident_bytes(file.data(), file.n_bytes()), file.n_bytes());
+}
+
 TEST(WeightStreamTest, StepsReadTheSameBytesAndDropThem) {
   const MappedFile file(kStages * kStageBytes);
   WeightStream stream(uses_of(file), 20 * kMegabyte);
