@@ -42,6 +42,13 @@ class Server:
         else:
             raise RuntimeError("the server does not listen")
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        while not self.is_ready():
+            time.sleep(0.1)
+
+    def is_ready(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
 
     def __enter__(self):
         return self
