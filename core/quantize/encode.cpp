@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backplane/dtype.hpp"
+#include "backplane/reference/whole_blocks.hpp"
 #include "core/quantize/encoders.hpp"
 
 namespace bp::quantize {
@@ -82,12 +83,8 @@ Status encode_row(bp_dtype dtype, const float* in, const float* importance, uint
                   void* blocks) {
   const BlockEncoder encode = block_encoder(dtype);
   if (encode == nullptr) return unsupported("no encoder for " + std::string(dtype_name(dtype)));
+  BP_TRY(reference::check_whole_blocks(dtype, n_elements));
   const DtypeInfo& info = dtype_info(dtype);
-  if (n_elements % info.block_elements != 0) {
-    return invalid_argument("a row of " + std::to_string(n_elements) +
-                            " values is not a multiple of " + std::to_string(info.block_elements) +
-                            ", the block of " + std::string(info.name));
-  }
   if (is_block_quantised(dtype) && !all_usable(in, n_elements)) {
     return invalid_argument("a value is no finite number, or beyond 1e16");
   }

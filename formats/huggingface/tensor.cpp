@@ -27,10 +27,15 @@ Result<bp_tensor> describe_tensor(const std::string& path, std::string_view name
   return tensor;
 }
 
-Status check_rows(const bp_tensor& tensor, uint64_t first, uint64_t n) {
-  const uint64_t rows = tensor.n_bytes / tensor.row_stride_bytes;
+Status check_rows(std::span<const bp_tensor> tensors, uint64_t tensor, uint64_t first, uint64_t n) {
+  if (tensor >= tensors.size()) {
+    return invalid_argument("tensor " + std::to_string(tensor) + " of " +
+                            std::to_string(tensors.size()));
+  }
+  const bp_tensor& t = tensors[tensor];
+  const uint64_t rows = t.n_bytes / t.row_stride_bytes;
   if (first <= rows && n <= rows - first) return {};
-  return invalid_argument("tensor " + quote(view(tensor.name)) + " has " + std::to_string(rows) +
+  return invalid_argument("tensor " + quote(view(t.name)) + " has " + std::to_string(rows) +
                           " rows, asked for " + std::to_string(n) + " from " +
                           std::to_string(first));
 }

@@ -15,7 +15,7 @@ namespace bp::huggingface {
 Result<bp_tensor> describe_tensor(const std::string& path, std::string_view name, bp_dtype dtype,
                                   std::span<const uint64_t> dims);
 
-// Whether the tensor has rows [first, first + n).
-Status check_rows(const bp_tensor& tensor, uint64_t first, uint64_t n);
+// Whether the table has the tensor, and that one rows [first, first + n).
+Status check_rows(std::span<const bp_tensor> tensors, uint64_t tensor, uint64_t first, uint64_t n);
 
 }  // namespace bp::huggingface

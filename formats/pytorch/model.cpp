@@ -31,22 +31,9 @@ bool has_extension(std::string_view path) {
   return std::ranges::any_of(kExtensions, [&](std::string_view e) { return path.ends_with(e); });
 }
 
-Result<std::vector<StateDict>> read_shards(const std::string& path, bool is_folder) {
-  BP_ASSIGN(const huggingface::WeightFiles files,
-            huggingface::find_weights(path, is_folder, kNames));
-  std::vector<StateDict> shards;
-  std::vector<huggingface::ShardNames> held;
-  for (const std::string& file : files.paths) {
-    BP_ASSIGN(const FileBytes bytes, FileBytes::of_file(file));
-    BP_ASSIGN(StateDict shard, read_state_dict(bytes));
-    shards.push_back(std::move(shard));
-    held.push_back({file, {}});
-    for (const TensorEntry& tensor : shards.back().tensors) {
-      held.back().tensors.push_back(tensor.name);
-    }
-  }
-  if (files.index) BP_TRY(huggingface::check_index(*files.index, held));
-  return shards;
+Result<StateDict> read_file_of_weights(const std::string& path) {
+  BP_ASSIGN(const FileBytes bytes, FileBytes::of_file(path));
+  return read_state_dict(bytes);
 }
 
 // Elements [first, first + n) in the order of the dims, out of a storage's bytes, of which `origin`
@@ -100,7 +87,8 @@ Result<std::unique_ptr<ModelFile>> Model::open(const Host&, const std::string& p
   const bool is_folder = fs::is_directory(absolute, error);
   auto model = std::make_unique<Model>();
   model->dialect = "huggingface";
-  BP_ASSIGN(model->shards_, read_shards(absolute.string(), is_folder));
+  BP_ASSIGN(model->shards_, huggingface::read_shards<StateDict>(absolute.string(), is_folder,
+                                                                kNames, read_file_of_weights));
   const fs::path folder = is_folder ? absolute : absolute.parent_path();
   BP_TRY(huggingface::read_side_files(folder.string(), model->metadata_));
   model->metadata = model->metadata_.entries();
@@ -128,12 +116,8 @@ Status Model::add_tensors() {
 }
 
 Status Model::read(uint64_t tensor, uint64_t first_row, uint64_t n_rows, void* destination) {
-  if (tensor >= tensors.size()) {
-    return invalid_argument("tensor " + std::to_string(tensor) + " of " +
-                            std::to_string(tensors.size()));
-  }
+  BP_TRY(huggingface::check_rows(tensors, tensor, first_row, n_rows));
   const bp_tensor& t = tensors[tensor];
-  BP_TRY(huggingface::check_rows(t, first_row, n_rows));
   const TensorEntry& entry = *entries_[tensor];
   const uint64_t element = dtype_info(t.dtype).block_bytes;
   uint64_t span = 1;

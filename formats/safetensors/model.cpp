@@ -29,23 +29,6 @@ uint32_t folder_confidence(const std::string& folder) {
   return huggingface::has_vocabulary(folder) ? 40 : 0;
 }
 
-Result<std::vector<Shard>> read_shards(const std::string& path, bool is_folder) {
-  BP_ASSIGN(const huggingface::WeightFiles files,
-            huggingface::find_weights(path, is_folder, kNames));
-  std::vector<Shard> shards;
-  std::vector<huggingface::ShardNames> held;
-  for (const std::string& file : files.paths) {
-    BP_ASSIGN(Shard shard, read_shard(file));
-    shards.push_back(std::move(shard));
-    held.push_back({file, {}});
-    for (const TensorEntry& tensor : shards.back().tensors) {
-      held.back().tensors.push_back(tensor.name);
-    }
-  }
-  if (files.index) BP_TRY(huggingface::check_index(*files.index, held));
-  return shards;
-}
-
 Status add_notes(const Shard& shard, huggingface::Metadata& metadata) {
   for (const auto& [key, value] : shard.notes) {
     if (!metadata.add_string("safetensors." + key, value)) {
@@ -74,7 +57,8 @@ Result<std::unique_ptr<ModelFile>> Model::open(const Host&, const std::string& p
   const bool is_folder = fs::is_directory(absolute, error);
   auto model = std::make_unique<Model>();
   model->dialect = "huggingface";
-  BP_ASSIGN(model->shards_, read_shards(absolute.string(), is_folder));
+  BP_ASSIGN(model->shards_,
+            huggingface::read_shards<Shard>(absolute.string(), is_folder, kNames, read_shard));
   const fs::path folder = is_folder ? absolute : absolute.parent_path();
   BP_TRY(huggingface::read_side_files(folder.string(), model->metadata_));
   if (!model->shards_.empty()) BP_TRY(add_notes(model->shards_[0], model->metadata_));
@@ -120,12 +104,8 @@ Status Model::add_tensor(const TensorEntry& entry, uint32_t file) {
 }
 
 Status Model::read(uint64_t tensor, uint64_t first_row, uint64_t n_rows, void* destination) {
-  if (tensor >= tensors.size()) {
-    return invalid_argument("tensor " + std::to_string(tensor) + " of " +
-                            std::to_string(tensors.size()));
-  }
+  BP_TRY(huggingface::check_rows(tensors, tensor, first_row, n_rows));
   const bp_tensor& t = tensors[tensor];
-  BP_TRY(huggingface::check_rows(t, first_row, n_rows));
   if (tensor >= offsets_.size()) {
     return quantised_.weights[tensor - offsets_.size()].read(first_row, n_rows, destination);
   }

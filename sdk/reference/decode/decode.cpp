@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backplane/dtype.hpp"
+#include "backplane/reference/whole_blocks.hpp"
 #include "block.hpp"
 #include "decoders.hpp"
 
@@ -86,13 +87,9 @@ BlockDecoder block_decoder(bp_dtype dtype) {
 Status decode_row(bp_dtype dtype, const void* blocks, uint64_t n_elements, float* out) {
   const BlockDecoder decode = block_decoder(dtype);
   if (decode == nullptr) return unsupported("no decoder for dtype " + std::to_string(dtype));
-  const DtypeInfo& info = dtype_info(dtype);
-  if (n_elements % info.block_elements != 0) {
-    return invalid_argument("a row of " + std::to_string(n_elements) +
-                            " values is not a multiple of " + std::to_string(info.block_elements) +
-                            ", the block of " + std::string(info.name));
-  }
-  decode(static_cast<const uint8_t*>(blocks), n_elements / info.block_elements, out);
+  BP_TRY(check_whole_blocks(dtype, n_elements));
+  const uint64_t n_blocks = n_elements / dtype_info(dtype).block_elements;
+  decode(static_cast<const uint8_t*>(blocks), n_blocks, out);
   return {};
 }
 

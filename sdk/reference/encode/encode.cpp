@@ -7,6 +7,7 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/half.hpp"
+#include "backplane/reference/whole_blocks.hpp"
 
 namespace bp::reference {
 
@@ -158,12 +159,8 @@ BlockEncoder block_encoder(bp_dtype dtype) {
 Status encode_row(bp_dtype dtype, const float* in, uint64_t n_elements, void* blocks) {
   const BlockEncoder encode = block_encoder(dtype);
   if (encode == nullptr) return unsupported("no encoder for " + std::string(dtype_name(dtype)));
+  BP_TRY(check_whole_blocks(dtype, n_elements));
   const DtypeInfo& info = dtype_info(dtype);
-  if (n_elements % info.block_elements != 0) {
-    return invalid_argument("a row of " + std::to_string(n_elements) +
-                            " values is not a multiple of " + std::to_string(info.block_elements) +
-                            ", the block of " + std::string(info.name));
-  }
   auto* bytes = static_cast<uint8_t*>(blocks);
   for (uint64_t i = 0; i < n_elements; i += info.block_elements, bytes += info.block_bytes) {
     encode(in + i, bytes);

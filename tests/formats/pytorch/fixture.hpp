@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,7 +12,7 @@
 
 #include "formats/pytorch/model.hpp"
 #include "formats/pytorch/state_dict.hpp"
-#include "sdk/conformance/support/temporary_folder.hpp"
+#include "tests/formats/model_folder.hpp"
 
 namespace bp::pytorch {
 
@@ -148,19 +146,7 @@ inline std::string one_tensor(const std::string& name, int64_t n) {
   return archive(pickle::whole(pickle::dict({{name, entry}})), {{"0", bytes_of(values)}});
 }
 
-class Folder {
- public:
-  Folder() { EXPECT_FALSE(folder_.path().empty()); }
-  [[nodiscard]] std::string path() const { return folder_.path(); }
-  [[nodiscard]] std::string file(const std::string& name) const { return folder_.path() / name; }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(file(name), std::ios::binary) << bytes;
-    return file(name);
-  }
-
- private:
-  conformance::TemporaryFolder folder_{"pytorch"};
-};
+using Folder = ModelFolder;
 
 inline Result<std::unique_ptr<ModelFile>> open(const std::string& path) {
   return Model::open(Host(nullptr), path);

@@ -4,15 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "backplane/metadata.hpp"
 #include "formats/safetensors/model.hpp"
 #include "formats/safetensors/shard.hpp"
-#include "sdk/conformance/support/temporary_folder.hpp"
+#include "tests/formats/model_folder.hpp"
 
 namespace bp::safetensors {
 
@@ -28,19 +26,7 @@ inline std::string one_tensor(const std::string& name, uint64_t n) {
          "],\"data_offsets\":[0," + std::to_string(4 * n) + "]}}";
 }
 
-class Folder {
- public:
-  Folder() { EXPECT_FALSE(folder_.path().empty()); }
-  [[nodiscard]] std::string path() const { return folder_.path(); }
-  [[nodiscard]] std::string file(const std::string& name) const { return folder_.path() / name; }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(file(name), std::ios::binary) << bytes;
-    return file(name);
-  }
-
- private:
-  conformance::TemporaryFolder folder_{"safetensors"};
-};
+using Folder = ModelFolder;
 
 inline Result<std::unique_ptr<ModelFile>> open(const std::string& path) {
   return Model::open(Host(nullptr), path);
