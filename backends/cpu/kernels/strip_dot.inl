@@ -146,15 +146,6 @@ constexpr uint32_t kPrefetchBytes = 1536;
 constexpr uint32_t kPrefetchRows = 4;
 
 template <class W, uint32_t N>
-inline void prefetch_block(const uint8_t* body) {
-  constexpr uint32_t bytes = W::kRecordBytes / W::kBlocks;
-  if constexpr (N <= kPrefetchRows) {
-    BP_UNROLL for (uint32_t i = 0; i < bytes; i += 64)
-        __builtin_prefetch(body + kPrefetchBytes + i);
-  }
-}
-
-template <class W, uint32_t N>
 void strip_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* out,
                size_t out_stride) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
@@ -165,7 +156,7 @@ void strip_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, f
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = zero();
   for (uint32_t block = 0; block < n_blocks; strip += W::kRecordBytes) {
     for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-      prefetch_block<W, N>(W::body(strip, b));
+      if constexpr (N <= kPrefetchRows) prefetch_block<W>(W::body(strip, b), kPrefetchBytes);
       const int32_t second = second_of[block];
       for (const int32_t* x = record; x != nullptr;) {
         if constexpr (W::kHalfFactors) {

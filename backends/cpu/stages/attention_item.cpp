@@ -143,8 +143,9 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
   const uint32_t end = std::min(seen(n_rows_ - 1).end, (span + 1) * kSpanPositions);
   for (uint32_t first = begin / kTilePositions * kTilePositions; first < end;
        first += kTilePositions) {
-    if (first + kTilePositions < end) {
-      step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, first + kTilePositions);
+    const uint32_t next = first + kTilePositions;
+    if (next < end && next % step_.kv->block_size() == 0) {
+      step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, next);
     }
     run_tile(first, into);
   }

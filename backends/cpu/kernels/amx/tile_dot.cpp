@@ -16,8 +16,9 @@ using namespace avx512;
 
 constexpr uint32_t kBlockQuants = 512;  // bytes of quants in an unpacked block
 constexpr uint32_t kSlots = 4;
+// The hardware's own prefetch stops at each page, and products leave it little time.
 constexpr uint32_t kPrefetchBytes = 4096;
-constexpr uint32_t kBlocksAhead = 2;
+constexpr uint32_t kBlocksAhead = 2;  // unpacked before the product that reads them
 constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 
 // An unpacked block; see kTileBlockBytes.
@@ -67,7 +68,7 @@ class Unpacker {
     --n_left_;
     uint8_t* out = out_;
     out_ += kTileBlockBytes;
-    prefetch_block(W::body(record_, block_));
+    prefetch_block<W>(W::body(record_, block_), kPrefetchBytes);
     unpack_quants<W, 0>(record_, block_, out);
     unpack_quants<W, 1>(record_, block_, out);
     unpack_quants<W, 2>(record_, block_, out);
@@ -99,12 +100,6 @@ class Unpacker {
   }
 
  private:
-  // The hardware's own prefetch stops at each page, and products leave it little time.
-  static void prefetch_block(const uint8_t* body) {
-    constexpr uint32_t kBytes = W::kRecordBytes / W::kBlocks;
-    for (uint32_t i = 0; i < kBytes; i += 64) __builtin_prefetch(body + kPrefetchBytes + i);
-  }
-
   const uint8_t* record_;
   uint32_t block_ = 0;
   uint32_t n_left_;
