@@ -19,13 +19,17 @@ struct Lanes {
   F32x16 sums[R][N];
 };
 
-template <class Type, uint32_t R, uint32_t N>
+// Asks for the same columns of the rows that come next (Ahead), since few rows wait for memory.
+template <class Type, bool Ahead, uint32_t R, uint32_t N>
 inline void add_columns(const uint8_t* w, size_t w_stride_bytes, const float* x, size_t x_stride,
                         uint32_t n_columns, Lanes<R, N>& lanes) {
   const auto step = [&](uint32_t column, auto load_w, auto load_x) {
     F32x16 xs[N];
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = load_x(x + t * x_stride + column);
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
+      if constexpr (Ahead) {
+        __builtin_prefetch(Type::at(w + (R + r) * w_stride_bytes) + column, 0, 2);
+      }
       const F32x16 ws = load_w(Type::at(w + r * w_stride_bytes) + column);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) lanes.sums[r][t] =
           fma(ws, xs[t], lanes.sums[r][t]);
@@ -64,7 +68,7 @@ inline void dot_tile(const uint8_t* w, size_t w_stride_bytes, const float* x, si
                      uint32_t n_columns, float* y, size_t y_stride) {
   Lanes<R, N> lanes;
   clear(lanes);
-  add_columns<Type>(w, w_stride_bytes, x, x_stride, n_columns, lanes);
+  add_columns<Type, true>(w, w_stride_bytes, x, x_stride, n_columns, lanes);
   store_sums(lanes, y, y_stride);
 }
 
@@ -98,7 +102,7 @@ void dot_block(const uint8_t* w, size_t w_stride_bytes, const float* x, size_t x
       const uint8_t* own_w = w + i * kFloatRows * w_stride_bytes + column * Type::kBytes;
       for (uint32_t j = 0; j < kBlockRows / kFloatColumns; ++j) {
         Tile lanes = tiles[i][j];
-        add_columns<Type>(own_w, w_stride_bytes, x + j * kFloatColumns * x_stride + column,
+        add_columns<Type, false>(own_w, w_stride_bytes, x + j * kFloatColumns * x_stride + column,
                           x_stride, n, lanes);
         tiles[i][j] = lanes;
       }

@@ -45,12 +45,28 @@ void store_transposed(const Sums& sums, uint32_t n_w_rows, uint32_t n, float* y,
   }
 }
 
+// Few rows wait for memory, and each row of the strip is a stream of its own: its lines this far
+// ahead, in the next strip where the row ends, are asked for into the second-level cache.
+constexpr uint32_t kPrefetchColumns = 256;
+
+void prefetch_ahead(const uint16_t* w, size_t w_stride_bytes, uint32_t column, uint32_t n_columns) {
+  const uint32_t ahead = column + kPrefetchColumns;
+  const auto* from = reinterpret_cast<const char*>(w + ahead);
+  if (ahead >= n_columns) {
+    from += kStripRows * w_stride_bytes - n_columns * sizeof(uint16_t);
+  }
+  BP_UNROLL for (uint32_t r = 0; r < kStripRows; ++r) {
+    __builtin_prefetch(from + r * w_stride_bytes, 0, 2);
+  }
+}
+
 // One panel of n rows.
 void dot_panel(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panel,
                uint32_t n, uint32_t n_columns, float* y, size_t y_stride) {
   Sums sums;
   _tile_zero(0);
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    prefetch_ahead(w, w_stride_bytes, c, n_columns);
     _tile_loadd(4, w + c, w_stride_bytes);
     _tile_loadd(5, panel + size_t{c} * n, 4 * n);
     _tile_dpbf16ps(0, 4, 5);

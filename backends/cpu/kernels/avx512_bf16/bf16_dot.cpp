@@ -40,10 +40,16 @@ inline void clear(Lanes<R, N>& lanes) {
 }
 
 // w and x at the first column; strides in elements.
-template <uint32_t R, uint32_t N>
+// Asks for the same columns of the rows that come next (Ahead), since few rows wait for memory.
+template <bool Ahead, uint32_t R, uint32_t N>
 inline void add_columns(const uint16_t* w, size_t w_stride, const uint16_t* x, size_t x_stride,
                         uint32_t n_columns, Lanes<R, N>& lanes) {
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    if constexpr (Ahead) {
+      BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
+        __builtin_prefetch(w + (R + r) * w_stride + c, 0, 2);
+      }
+    }
     __m512bh xs[N];
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = columns_at(x + t * x_stride + c);
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
@@ -69,13 +75,13 @@ inline void dot_rows(const uint16_t* w, size_t w_stride, uint32_t n_w_rows, cons
   for (; r + kTileWeights <= n_w_rows; r += kTileWeights) {
     Lanes<kTileWeights, N> lanes;
     clear(lanes);
-    add_columns(w + r * w_stride, w_stride, x, n_columns, n_columns, lanes);
+    add_columns<true>(w + r * w_stride, w_stride, x, n_columns, n_columns, lanes);
     store_sums(lanes, y + r, y_stride);
   }
   for (; r < n_w_rows; ++r) {
     Lanes<1, N> lanes;
     clear(lanes);
-    add_columns(w + r * w_stride, w_stride, x, n_columns, n_columns, lanes);
+    add_columns<true>(w + r * w_stride, w_stride, x, n_columns, n_columns, lanes);
     store_sums(lanes, y + r, y_stride);
   }
 }
@@ -94,7 +100,7 @@ void dot_block(const uint16_t* w, size_t w_stride, const uint16_t* x, uint32_t n
     for (uint32_t i = 0; i < n_w; ++i) {
       for (uint32_t j = 0; j < n_x; ++j) {
         Tile lanes = tiles[i][j];
-        add_columns(w + i * kTileWeights * w_stride + column, w_stride,
+        add_columns<false>(w + i * kTileWeights * w_stride + column, w_stride,
                     x + size_t{j} * kTileActivations * n_columns + column, n_columns, n, lanes);
         tiles[i][j] = lanes;
       }
