@@ -101,7 +101,8 @@ void dot_block(const uint16_t* w, size_t w_stride, const uint16_t* x, uint32_t n
       for (uint32_t j = 0; j < n_x; ++j) {
         Tile lanes = tiles[i][j];
         add_columns<false>(w + i * kTileWeights * w_stride + column, w_stride,
-                    x + size_t{j} * kTileActivations * n_columns + column, n_columns, n, lanes);
+                           x + size_t{j} * kTileActivations * n_columns + column, n_columns, n,
+                           lanes);
         tiles[i][j] = lanes;
       }
     }
