@@ -45,7 +45,7 @@ bool fits(const CallSyntax& syntax, std::string_view text) {
     case CallShape::kTagged:
       return syntax.tags.name_begin.empty() ? is_name_begin(c) : c == syntax.tags.name_begin[0];
     default:
-      return c != '{' && c != '[';
+      return syntax.begin.empty() ? is_name_begin(c) : c != '{' && c != '[';
   }
 }
 

@@ -75,6 +75,18 @@ std::vector<Case> cases() {
        "<arg_key>days</arg_key><arg_value>2</arg_value></tool_call><tool_call>get_time</tool_call>",
        {"Wait.", "hm", {{"get_weather", R"({"city": "Paris", "days": 2})"}, {"get_time", "{}"}}},
        "<think>"},
+      {"glm4", "get_weather\n{\"city\": \"Paris\"}", {"", "", {paris}}},
+      {"glm4",
+       "\nget_weather\n{\"city\": \"Paris\"}\n<|assistant|>get_time\n{\"zone\": \"UTC\"}",
+       {"", "", {paris, utc}}},
+      {"glm4", "<think>\nhm\n</think>\nget_time\n{\"zone\": \"UTC\"}", {"", "hm", {utc}}},
+      {"glm4", "get_weather is what I would call.", {"get_weather is what I would call."}},
+      {"ernie",
+       "hm\n</think>\n\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+       "\"Paris\"}}\n</tool_call>\n",
+       {"", "hm", {paris}},
+       "<think>\n"},
+      {"ernie", "hm\n</think>\n\n<response>\nYes.\n</response>\n", {"Yes.", "hm"}, "<think>\n"},
       {"minimax",
        "<minimax:tool_call>\n<invoke name=\"get_time\">\n<parameter name=\"zone\">UTC</parameter>\n"
        "</invoke>\n<invoke name=\"get_time\">\n</invoke>\n</minimax:tool_call>",
