@@ -12,6 +12,7 @@
 #include "core/runtime/compiled_model.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/text/chat_output/dialect.hpp"
+#include "core/text/tokenizer.hpp"
 #include "core/text/vocabulary.hpp"
 
 namespace bp::cli {
@@ -20,8 +21,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json describe_tokenizer(const model::ModelFile& file) {
+// Null where the file has no vocabulary that can be read. What keeps it from being used is added
+// to `obstacles`.
+Json describe_tokenizer(const model::ModelFile& file, Json& obstacles) {
   const auto vocabulary = text::read_vocabulary(file.metadata());
+  const auto tokenizer = vocabulary.ok()
+                             ? text::Tokenizer::create(*vocabulary)
+                             : Result<std::unique_ptr<text::Tokenizer>>(vocabulary.status());
+  if (!tokenizer.ok()) obstacles.push_back(tokenizer.status().message());
   if (!vocabulary.ok()) return nullptr;
   return {{"model", vocabulary->model},
           {"pre", vocabulary->pre},
@@ -48,7 +55,8 @@ void add_plan(const bp_memory_plan& plan, Json& memory) {
 Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) {
   BP_ASSIGN(const auto file, runtime.open_model(path, "auto"));
   if (file->tensors().empty()) {
-    const Json tokenizer = describe_tokenizer(*file);
+    Json obstacles = Json::array();
+    const Json tokenizer = describe_tokenizer(*file, obstacles);
     if (tokenizer.is_null()) {
       return invalid_argument(path + ": holds neither tensors nor a usable vocabulary");
     }
@@ -57,7 +65,8 @@ Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) 
                 {"hyperparameters", Json::object()},
                 {"tensors", Json::array()},
                 {"tokenizer", tokenizer},
-                {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}}}};
+                {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}}},
+                {"obstacles", std::move(obstacles)}};
   }
   BP_ASSIGN(const auto formats, runtime.formats("auto"));
   model::LoadOptions options;
@@ -69,9 +78,12 @@ Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) 
   Json description = model::describe(loaded);
   BP_ASSIGN(const auto config, config::default_model(path, "cpu", runtime.catalog()));
   // A model that this backend cannot run is still described.
+  Json obstacles = Json::array();
   const auto plan = runtime::plan_memory(runtime, config, loaded);
   if (plan.ok() && plan->has_value()) add_plan(**plan, description["memory"]);
-  description["tokenizer"] = describe_tokenizer(*loaded.file);
+  if (!plan.ok()) obstacles.push_back(plan.status().message());
+  description["tokenizer"] = describe_tokenizer(*loaded.file, obstacles);
+  description["obstacles"] = std::move(obstacles);
   return description;
 }
 
@@ -108,6 +120,9 @@ void print_human(const Json& d) {
                t["chat_template"] == true
                    ? fmt::format(", chat template (output: {})", value_text(t["chat_output"]))
                    : std::string());
+  }
+  for (const Json& obstacle : d["obstacles"]) {
+    fmt::print("cannot run    {}\n", value_text(obstacle));
   }
   const Json& memory = d["memory"];
   fmt::print("weights       {:.1f} MB\n", memory["weights_bytes"].get<double>() / 1e6);

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import struct
 import subprocess
 
 from support import (
@@ -156,6 +157,7 @@ class Inspect(CommandTest):
         self.assertEqual(found["tokenizer"]["pre"], "gpt-2")
         self.assertEqual(found["tokenizer"]["n_vocab"], 512)
         self.assertGreater(found["memory"]["weights_bytes"], 1_500_000)
+        self.assertEqual(found["obstacles"], [])
         # Two layers, keys and values of 4 heads of 64, two bytes each.
         self.assertEqual(found["memory"]["kv_bytes_per_token"], 2 * 2 * 4 * 64 * 2)
 
@@ -163,6 +165,41 @@ class Inspect(CommandTest):
         text = self.assert_done(backplane("inspect", TINY)).decode()
         self.assertIn("llama", text)
         self.assertIn("token_embd.weight", text)
+
+    def changed(self, *changes):
+        """The tiny model with texts replaced by others of the same length."""
+        with open(TINY, "rb") as file:
+            model = file.read()
+        for old, new in changes:
+            self.assertIn(old, model)
+            model = model.replace(old, new)
+        return self.write("changed.gguf", model)
+
+    def test_an_unknown_architecture(self):
+        key = b"general.architecture" + struct.pack("<IQ", 8, 5)
+        path = self.changed((key + b"llama", key + b"lama2"))
+        self.assert_one_clear_line(
+            backplane("inspect", path), path, "architecture 'lama2' is unknown; nearest: llama"
+        )
+
+    def test_a_missing_tensor(self):
+        path = self.changed((b"blk.1.ffn_down.weight", b"blk.1.ffn_dawn.weight"))
+        self.assert_one_clear_line(
+            backplane("inspect", path), path, "missing tensor for weight ffn_down", "blk.1.ffn_down.weight"
+        )
+
+    def test_an_unknown_pre_tokenizer(self):
+        key = b"tokenizer.ggml.pre" + struct.pack("<IQ", 8, 5)
+        path = self.changed((key + b"gpt-2", key + b"gtp-2"))
+        reason = "'gtp-2' is unknown; nearest: gpt-2"
+        text = self.assert_done(backplane("inspect", path)).decode()
+        lines = [line for line in text.splitlines() if line.startswith("cannot run")]
+        self.assertEqual(len(lines), 1, text)
+        self.assertIn(reason, lines[0])
+        found = json.loads(self.assert_done(backplane("inspect", path, "--json")))
+        self.assertEqual(len(found["obstacles"]), 1)
+        self.assertIn(reason, found["obstacles"][0])
+        self.assert_one_clear_line(backplane("run", path, "--prompt", "Hi"), reason)
 
     @needs_data
     def test_a_vocabulary_alone(self):

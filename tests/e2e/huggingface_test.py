@@ -135,6 +135,15 @@ class Folder(CommandTest):
             backplane("inspect", self.model), "holds params.json and no config.json"
         )
 
+    def test_a_quantisation_that_is_unknown(self):
+        write_folder(self.model)
+        path = os.path.join(self.model, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config | {"quantization_config": {"quant_method": "aqlm", "bits": 2}}, file)
+        self.assert_one_clear_line(backplane("inspect", self.model), "quant_method", "aqlm", "gptq")
+
     def test_gptq_is_the_weights_it_stands_for(self):
         write_folder(self.model, quantise="gptq")
         exact = os.path.join(self.folder, "exact")
