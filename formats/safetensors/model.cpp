@@ -83,9 +83,8 @@ Status Model::add_tensors() {
 }
 
 Status Model::add_quantised(const QuantisedWeight& weight) {
-  const uint64_t dims[] = {weight.rows, weight.columns};
-  BP_ASSIGN(const bp_tensor tensor,
-            huggingface::describe_tensor(*weight.weight.path, weight.name, weight.dtype, dims));
+  BP_ASSIGN(const bp_tensor tensor, huggingface::describe_tensor(*weight.weight.path, weight.name,
+                                                                 weight.dtype, weight.dims));
   tensors.push_back(tensor);
   return {};
 }

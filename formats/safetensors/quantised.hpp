@@ -1,6 +1,6 @@
 #pragma once
-// Weights of checkpoints quantised by GPTQ, AWQ, compressed-tensors or in 8-bit floats: several
-// tensors of the file that are one weight of the model.
+// Weights of checkpoints quantised by GPTQ, AWQ, compressed-tensors, in 8-bit floats or in MXFP4:
+// several tensors of the file that are one weight of the model.
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +24,7 @@ enum class Packing {
   kInRows,  // [rows, columns / per word]: compressed-tensors
   kGptq,    // [columns / per word, rows]
   kAwq,     // [columns, rows / 8], four bits each in the order of its kernels
+  kMxfp4,   // [rows, columns / 32, 16]: elements 2 j and 2 j + 1 in byte j, exponents as scales
 };
 
 // value = scale * (stored - zero), with a scale and a zero for each group of columns (and of rows).
@@ -33,6 +34,7 @@ struct QuantisedWeight {
   uint32_t bits = 8;
   uint64_t rows = 0;
   uint64_t columns = 0;
+  std::vector<uint64_t> dims;  // outermost first: the rows in one or more, and the columns
   uint64_t group_rows = 0;     // rows that share a scale
   uint64_t group_columns = 0;  // columns that share a scale
   int32_t zero = 0;            // where there are no zeros: of every group; else added to them

@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "backplane/dtype.hpp"
@@ -30,6 +31,14 @@ constexpr std::array<std::string_view, 13> kSideParts = {"scales",
                                                          "output_zero_point",
                                                          "activation_scale"};
 
+constexpr std::string_view kBlocks = "_blocks";
+constexpr uint64_t kMxfp4Bytes = 16;
+constexpr uint64_t kMxfp4Elements = 32;
+
+// `quant_method` of checkpoints that are read.
+constexpr std::array<std::string_view, 8> kMethods = {
+    "auto-round", "awq", "compressed-tensors", "fbgemm_fp8", "fp8", "gptq", "modelopt", "mxfp4"};
+
 struct Config {
   bool is_awq = false;
   bool zeros_are_less_one = true;  // GPTQ's first format stores zero - 1
@@ -39,14 +48,21 @@ struct Config {
   bp_dtype float_type = BP_DTYPE_BF16;
 };
 
-Config read_config(MetadataView metadata) {
+Result<Config> read_config(MetadataView metadata) {
   Config config;
   const std::string prefix = "config.quantization_config.";
   const auto text = [&](const std::string& key) {
     auto value = metadata.get_or<std::string_view>(key, "");
     return value.ok() ? *value : std::string_view();
   };
-  config.is_awq = text(prefix + "quant_method") == "awq";
+  const std::string_view method = text(prefix + "quant_method");
+  if (!method.empty() && std::ranges::find(kMethods, method) == kMethods.end()) {
+    std::string known;
+    for (const auto& one : kMethods) known += (known.empty() ? "" : ", ") + std::string(one);
+    return unsupported("config.json: quantization_config.quant_method " + quote(method) +
+                       " is unknown (known: " + known + ")");
+  }
+  config.is_awq = method == "awq";
   config.zeros_are_less_one = text(prefix + "checkpoint_format") != "gptq_v2";
   auto bits = metadata.get_or<uint32_t>(prefix + "bits", 4);
   if (bits.ok()) config.bits = *bits;
@@ -90,6 +106,8 @@ class Finder {
       } else if (last == "weight" && is_byte(*part.tensor) &&
                  (has(layer + "weight_scale") || has(layer + "weight_scale_inv"))) {
         BP_TRY(add(layer, part, Packing::kPlain));
+      } else if (last.ends_with(kBlocks) && part.tensor->dtype == BP_DTYPE_U8) {
+        BP_TRY(add_mxfp4(part));
       }
     }
     std::sort(found_.parts.begin(), found_.parts.end());
@@ -114,6 +132,7 @@ class Finder {
     w.zeros = part(layer + (packed ? "qzeros" : "weight_zero_point"));
     if (packing == Packing::kGptq) w.group_of_column = part(layer + "g_idx");
     BP_TRY(set_shape(w, part(layer + "weight_shape")).with_context(place(w)));
+    w.dims = {w.rows, w.columns};
     BP_TRY(set_groups(w).with_context(place(w)));
     BP_TRY(check_zeros(w).with_context(place(w)));
     BP_ASSIGN(w.dtype, choose_dtype(w, config_.float_type));
@@ -125,6 +144,33 @@ class Finder {
       const Part other = part(layer + std::string(side));
       if (other.tensor != nullptr) found_.parts.push_back(other.tensor);
     }
+    found_.weights.push_back(std::move(w));
+    return {};
+  }
+
+  // NAME_blocks beside NAME_scales stays NAME_blocks, with the scales in it.
+  Status add_mxfp4(const Part& blocks) {
+    const std::vector<uint64_t>& dims = blocks.tensor->dims;
+    QuantisedWeight w;
+    w.name = blocks.tensor->name;
+    w.packing = Packing::kMxfp4;
+    w.dtype = BP_DTYPE_MXFP4;
+    w.weight = blocks;
+    w.scales = part(w.name.substr(0, w.name.size() - kBlocks.size()) + "_scales");
+    if (w.scales.tensor == nullptr) return {};
+    const bool has_blocks =
+        dims.size() > 2 && dims.back() == kMxfp4Bytes && blocks.tensor->n_bytes > 0;
+    const auto n_scales = std::span(dims).first(dims.empty() ? 0 : dims.size() - 1);
+    if (!has_blocks || w.scales.tensor->dtype != BP_DTYPE_U8 ||
+        !std::ranges::equal(w.scales.tensor->dims, n_scales)) {
+      return invalid_argument(place(w) + ": its blocks do not fit its scales");
+    }
+    w.dims.assign(n_scales.begin(), n_scales.end());
+    w.dims.back() *= kMxfp4Elements;
+    w.columns = w.dims.back();
+    w.rows = blocks.tensor->n_bytes * 2 / w.columns;
+    found_.parts.push_back(blocks.tensor);
+    found_.parts.push_back(w.scales.tensor);
     found_.weights.push_back(std::move(w));
     return {};
   }
@@ -233,7 +279,8 @@ class Finder {
 }  // namespace
 
 Result<Quantised> find_quantised(const std::vector<Shard>& shards, MetadataView metadata) {
-  return Finder(shards, read_config(metadata)).find();
+  BP_ASSIGN(const Config config, read_config(metadata));
+  return Finder(shards, config).find();
 }
 
 }  // namespace bp::safetensors

@@ -157,6 +157,7 @@ int32_t QuantisedValues::zero_of(uint64_t row, uint64_t group) const {
                  mask) +
              w_->zero;
     case Packing::kAwq:
+    case Packing::kMxfp4:
       break;
   }
   return static_cast<int32_t>(
@@ -183,6 +184,7 @@ float QuantisedValues::stored(uint64_t row, uint64_t column) const {
                                     (column % per_word * w_->bits) &
                                 mask);
     case Packing::kAwq:
+    case Packing::kMxfp4:
       break;
   }
   return static_cast<float>(
@@ -221,7 +223,34 @@ Result<bp_dtype> choose_dtype(const QuantisedWeight& w, bp_dtype float_type) {
   return w.bits == 4 ? BP_DTYPE_Q4_0 : BP_DTYPE_Q8_0;
 }
 
+namespace {
+
+// GGUF's blocks: the exponent, then elements j and j + 16 in byte j.
+Status read_mxfp4(const QuantisedWeight& w, uint64_t first_row, uint64_t n_rows, uint8_t* out) {
+  constexpr uint64_t kHalf = kBlock / 2;
+  const uint64_t n_blocks = n_rows * (w.columns / kBlock);
+  const uint64_t first = first_row * (w.columns / kBlock);
+  BP_ASSIGN(const std::string pairs,
+            read_file(*w.weight.path, w.weight.tensor->offset + first * kHalf, n_blocks * kHalf));
+  BP_ASSIGN(const std::string scales,
+            read_file(*w.scales.path, w.scales.tensor->offset + first, n_blocks));
+  const auto* pair = reinterpret_cast<const uint8_t*>(pairs.data());
+  for (uint64_t b = 0; b < n_blocks; ++b, pair += kHalf) {
+    *out++ = static_cast<uint8_t>(scales[b]);
+    const auto element = [&](uint64_t i) { return pair[i / 2] >> (i % 2 * 4) & 15; };
+    for (uint64_t j = 0; j < kHalf; ++j) {
+      *out++ = static_cast<uint8_t>(element(j) | element(j + kHalf) << 4);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status QuantisedWeight::read(uint64_t first_row, uint64_t n_rows, void* destination) const {
+  if (packing == Packing::kMxfp4) {
+    return read_mxfp4(*this, first_row, n_rows, static_cast<uint8_t*>(destination));
+  }
   BP_ASSIGN(const QuantisedValues values, QuantisedValues::load(*this, true));
   std::vector<float> steps(columns), step_scales(columns);
   auto* out = static_cast<uint8_t*>(destination);

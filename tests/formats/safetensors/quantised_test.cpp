@@ -309,5 +309,45 @@ TEST_F(Quantised, ShapesThatDisagreeAreRefused) {
           "weight_shape is missing or disagrees");
 }
 
+// Two experts of three rows of 64 columns: pairs of neighbours in a byte become blocks whose bytes
+// hold elements half a block apart.
+TEST(Mxfp4, IsGgufsBlocks) {
+  constexpr uint64_t kExperts = 2, kExpertRows = 3, kBlocks = 2;
+  std::vector<uint8_t> pairs(kExperts * kExpertRows * kBlocks * 16), scales(pairs.size() / 16);
+  std::minstd_rand random(5);
+  for (uint8_t& pair : pairs) pair = static_cast<uint8_t>(random() >> 8);
+  for (uint8_t& scale : scales) scale = static_cast<uint8_t>(random() >> 8);
+  FileBuilder file;
+  file.add("l.up_blocks", "U8", {kExperts, kExpertRows, kBlocks, 16}, pairs);
+  file.add("l.up_scales", "U8", {kExperts, kExpertRows, kBlocks}, scales);
+  const Folder folder;
+  const auto model = open(folder.write("model.safetensors", file.bytes()));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  ASSERT_EQ((*model)->tensors.size(), 1u);
+  const bp_tensor& t = (*model)->tensors[0];
+  EXPECT_EQ(view(t.name), "l.up_blocks");
+  EXPECT_EQ(t.dtype, BP_DTYPE_MXFP4);
+  EXPECT_EQ(std::vector<uint64_t>(t.dims, t.dims + t.n_dims),
+            (std::vector<uint64_t>{kExperts, kExpertRows, kBlocks * 32}));
+  constexpr uint64_t kFirst = 1, kRowsRead = 4;
+  std::vector<uint8_t> blocks(kRowsRead * kBlocks * 17);
+  ASSERT_TRUE((*model)->read(0, kFirst, kRowsRead, blocks.data()).ok());
+  for (uint64_t i = 0; i < kRowsRead * kBlocks * 32; ++i) {
+    const uint64_t block = i / 32, at = i % 32, from = block + kFirst * kBlocks;
+    const uint8_t* bytes = blocks.data() + block * 17;
+    EXPECT_EQ(bytes[0], scales[from]);
+    EXPECT_EQ(bytes[1 + at % 16] >> (at / 16 * 4) & 15,
+              pairs[from * 16 + at / 2] >> (at % 2 * 4) & 15);
+  }
+}
+
+TEST(Mxfp4, ScalesMustFit) {
+  const std::vector<uint8_t> pairs(3 * 2 * 16), scales(5);
+  FileBuilder file;
+  file.add("l.up_blocks", "U8", {1, 3, 2, 16}, pairs).add("l.up_scales", "U8", {1, 5}, scales);
+  const Folder folder;
+  expect_refused(folder.write("model.safetensors", file.bytes()), "do not fit its scales");
+}
+
 }  // namespace
 }  // namespace bp::safetensors
