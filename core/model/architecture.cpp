@@ -45,15 +45,31 @@ bool is_dialect(const std::string& key) {
   return key == "gguf" || key == "huggingface";
 }
 
-// Members of `node` that are named like a dialect: names, or a map that holds them as `name`.
+// "a.{b,c}.d" -> "a.b.d", "a.c.d"; braces without a comma stay, being what is filled in later.
+void add_alternatives(const std::string& name, std::vector<std::string>& names) {
+  const size_t comma = name.find(',');
+  const size_t open = comma == std::string::npos ? comma : name.rfind('{', comma);
+  const size_t close = name.find('}', comma);
+  if (open == std::string::npos || close == std::string::npos) {
+    names.push_back(name);
+    return;
+  }
+  for (size_t at = open; at < close;) {
+    const size_t end = std::min(name.find(',', at + 1), close);
+    names.push_back(name.substr(0, open) + name.substr(at + 1, end - at - 1) +
+                    name.substr(close + 1));
+    at = end;
+  }
+}
+
+// Members of `node` that are named like a dialect.
 Result<DialectNames> dialect_names(const Yaml& node) {
   DialectNames names;
   BP_ASSIGN(const auto members, node.members());
   for (const auto& [key, value] : members) {
     if (!is_dialect(key) || value.is_null()) continue;
-    const auto inner = value.is_map() ? value.find("name") : std::optional(value);
-    if (!inner) return value.error("needs the key name");
-    BP_ASSIGN(names[key], one_or_more(*inner));
+    BP_ASSIGN(const auto given, one_or_more(value));
+    for (const std::string& name : given) add_alternatives(name, names[key]);
   }
   return names;
 }
@@ -109,10 +125,40 @@ Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node)
   return spec;
 }
 
-bool has_layer_index(const DialectNames& names) {
-  return std::any_of(names.begin(), names.end(), [](const auto& dialect) {
-    return std::any_of(dialect.second.begin(), dialect.second.end(), [](const std::string& name) {
-      return name.find("{i}") != std::string::npos;
+// A name, or a map with one `name` or more and how to rearrange what they name.
+Status parse_source(const Yaml& node, std::vector<TensorSource>& sources) {
+  const auto inner = node.is_map() ? node.find("name") : std::optional(node);
+  if (!inner) return node.error("needs the key name");
+  BP_ASSIGN(const auto given, one_or_more(*inner));
+  std::optional<Arrangement> arrangement;
+  if (node.is_map()) {
+    BP_ASSIGN(arrangement, Arrangement::parse(node));
+  }
+  std::vector<std::string> names;
+  for (const std::string& name : given) add_alternatives(name, names);
+  for (std::string& name : names) sources.push_back({std::move(name), arrangement});
+  return {};
+}
+
+Status parse_sources(const Yaml& node, WeightSpec& spec) {
+  BP_ASSIGN(const auto members, node.members());
+  for (const auto& [dialect, value] : members) {
+    if (!is_dialect(dialect) || value.is_null()) continue;
+    auto& sources = spec.sources[dialect];
+    if (!value.is_list()) {
+      BP_TRY(parse_source(value, sources));
+      continue;
+    }
+    BP_ASSIGN(const auto items, value.items());
+    for (const Yaml& item : items) BP_TRY(parse_source(item, sources));
+  }
+  return {};
+}
+
+bool has_layer_index(const WeightSpec& spec) {
+  return std::ranges::any_of(spec.sources, [](const auto& dialect) {
+    return std::ranges::any_of(dialect.second, [](const TensorSource& source) {
+      return source.name.find("{i}") != std::string::npos;
     });
   });
 }
@@ -138,15 +184,9 @@ Result<std::vector<PlacedExpression>> parse_shape(const Yaml& node) {
 
 Result<WeightSpec> parse_weight(const std::string& name, const Yaml& node) {
   BP_TRY(node.expect_keys({"gguf", "huggingface", "shape", "optional", "fallback"}));
-  WeightSpec spec{node, name, false, {}, {}, {}, {}, {}};
-  BP_ASSIGN(spec.tensors, dialect_names(node));
-  BP_ASSIGN(const auto members, node.members());
-  for (const auto& [dialect, value] : members) {
-    if (!is_dialect(dialect) || !value.is_map()) continue;
-    BP_ASSIGN(Arrangement arrangement, Arrangement::parse(value));
-    spec.arrangements.emplace(dialect, std::move(arrangement));
-  }
-  spec.per_layer = has_layer_index(spec.tensors);
+  WeightSpec spec{node, name, false, {}, {}, {}, {}};
+  BP_TRY(parse_sources(node, spec));
+  spec.per_layer = has_layer_index(spec);
   const auto shape = node.find("shape");
   if (!shape) return node.error("needs the key shape");
   BP_ASSIGN(spec.shape, parse_shape(*shape));

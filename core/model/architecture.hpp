@@ -35,12 +35,18 @@ struct ParameterSpec {
 };
 
 // A tensor. "{i}" in a name stands for the layer, and makes one weight for each.
+// A tensor that can be a weight, as it is or copied into another order.
+struct TensorSource {
+  std::string name;
+  std::optional<Arrangement> arrangement;
+};
+
 struct WeightSpec {
   base::Yaml place;
   std::string name;
   bool per_layer = false;
-  DialectNames tensors;
-  std::map<std::string, Arrangement, std::less<>> arrangements;  // by dialect
+  // By dialect, in order of preference.
+  std::map<std::string, std::vector<TensorSource>, std::less<>> sources;
   std::vector<PlacedExpression> shape;
   std::optional<PlacedExpression> optional;
   std::string fallback;  // the weight that stands in for an absent one, or empty

@@ -225,6 +225,11 @@ Result<TensorData> ModelFile::data(const bp_tensor& tensor) {
   return TensorData{&tensor, first, tensor.row_stride_bytes, tensor.n_bytes};
 }
 
+void ModelFile::release(const bp_tensor& tensor) {
+  const std::lock_guard lock(read_mutex_);
+  read_.erase(&tensor);
+}
+
 Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
   const std::lock_guard lock(read_mutex_);
   const uint64_t width = tensor.n_dims == 0 ? 1 : tensor.dims[tensor.n_dims - 1];

@@ -55,6 +55,9 @@ class ModelFile {
   // The bytes of one of tensors(): mapped, or read into memory that this object keeps.
   // [any-thread]
   Result<TensorData> data(const bp_tensor& tensor);
+  // Gives back memory that data() has read the tensor into, whose bytes nobody uses any longer.
+  // [any-thread]
+  void release(const bp_tensor& tensor);
 
   // Identifies the bytes: paths, sizes, times of change, metadata keys and the tensor table.
   [[nodiscard]] std::string content_key() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <set>
 
 #include <fmt/format.h>
@@ -124,6 +125,7 @@ class ParameterReader : public Scope {
     const bool has_list = spec.per_layer || spec.is_list;
     switch (spec.type) {
       case ParameterType::kInt:
+        if (entry.type == BP_META_STRING && !spec.values.empty()) return number_for(spec, entry);
         return typed_value<int64_t>(entry, has_list);
       case ParameterType::kFloat:
         return typed_value<double>(entry, has_list);
@@ -134,6 +136,18 @@ class ParameterReader : public Scope {
     }
     BP_ASSIGN(const Value value, (typed_value<std::string_view, std::string>(entry, has_list)));
     return translated(spec, value);
+  }
+
+  // A text that stands for an integer.
+  static Result<Value> number_for(const ParameterSpec& spec, const bp_metadata& entry) {
+    BP_ASSIGN(const Value text, (typed_value<std::string_view, std::string>(entry, false)));
+    BP_ASSIGN(const Value meant, translated(spec, text));
+    const std::string& digits = *meant.as_string();
+    int64_t number = 0;
+    const char* end = digits.data() + digits.size();
+    if (std::from_chars(digits.data(), end, number).ptr == end) return Value(number);
+    return invalid_argument(
+        fmt::format("'{}' stands for '{}', which is no integer", *text.as_string(), digits));
   }
 
   static Result<Value> translated(const ParameterSpec& spec, const Value& value) {
@@ -280,10 +294,10 @@ std::optional<Value> ModelScope::has(std::string_view name) const {
 
 std::optional<Value> ModelScope::rows(std::string_view weight) const {
   for (const WeightSpec& spec : architecture_.weights) {
-    const auto names = spec.tensors.find(file_.dialect());
-    if (spec.name != weight || names == spec.tensors.end()) continue;
-    for (const std::string& name : names->second) {
-      const bp_tensor* tensor = file_.find_tensor(name);
+    const auto sources = spec.sources.find(file_.dialect());
+    if (spec.name != weight || sources == spec.sources.end()) continue;
+    for (const TensorSource& source : sources->second) {
+      const bp_tensor* tensor = file_.find_tensor(source.name);
       if (tensor == nullptr || tensor->n_dims == 0 || tensor->dims[0] > INT64_MAX) continue;
       return Value(static_cast<int64_t>(tensor->dims[0]));
     }

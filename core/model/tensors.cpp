@@ -1,6 +1,7 @@
 #include "core/model/tensors.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,6 +30,19 @@ bool matches(std::string_view pattern, std::string_view text) {
   return false;
 }
 
+// Likewise; `{past}` stands for the number of a layer that the model does not have.
+bool matches_past(std::string_view pattern, std::string_view text, uint64_t n_layers) {
+  constexpr std::string_view kPast = "{past}";
+  const size_t at = pattern.find(kPast);
+  if (at == std::string_view::npos) return matches(pattern, text);
+  if (!text.starts_with(pattern.substr(0, at))) return false;
+  uint64_t layer = 0;
+  const char* end = text.data() + text.size();
+  const auto number = std::from_chars(text.data() + at, end, layer);
+  if (number.ec != std::errc() || layer < n_layers) return false;
+  return matches(pattern.substr(at + kPast.size()), text.substr(number.ptr - text.data()));
+}
+
 // Whether both are the same rows otherwise counted, or one of them is a row that holds the other's
 // rows one after another.
 bool is_regrouped(std::span<const uint64_t> a, std::span<const uint64_t> b) {
@@ -54,10 +68,10 @@ Status TensorBinder::bind(int64_t layer, std::map<std::string, uint32_t>& weight
 std::vector<std::string> TensorBinder::names_of(const WeightSpec& spec, std::string_view dialect,
                                                 int64_t layer) const {
   std::vector<std::string> names;
-  const auto found = spec.tensors.find(dialect);
-  if (found == spec.tensors.end()) return names;
-  for (const std::string& name : found->second) {
-    names.push_back(replace_all(name, "{i}", std::to_string(layer)));
+  const auto found = spec.sources.find(dialect);
+  if (found == spec.sources.end()) return names;
+  for (const TensorSource& source : found->second) {
+    names.push_back(replace_all(source.name, "{i}", std::to_string(layer)));
   }
   return names;
 }
@@ -65,10 +79,11 @@ std::vector<std::string> TensorBinder::names_of(const WeightSpec& spec, std::str
 Status TensorBinder::bind_one(const WeightSpec& spec, int64_t layer,
                               std::map<std::string, uint32_t>& weights) {
   const auto names = names_of(spec, file_.dialect(), layer);
-  const auto arrangement = spec.arrangements.find(file_.dialect());
-  for (const std::string& name : names) {
-    if (arrangement != spec.arrangements.end()) {
-      BP_ASSIGN(weights[spec.name], bind_arranged(spec, arrangement->second, name));
+  for (size_t k = 0; k < names.size(); ++k) {
+    const std::string& name = names[k];
+    const auto& arrangement = spec.sources.find(file_.dialect())->second[k].arrangement;
+    if (arrangement) {
+      BP_ASSIGN(weights[spec.name], bind_arranged(spec, *arrangement, name));
     } else if (const bp_tensor* tensor = file_.find_tensor(name)) {
       BP_ASSIGN(weights[spec.name], bind_tensor(spec, *tensor));
     } else {
@@ -151,6 +166,9 @@ Result<uint32_t> TensorBinder::bind_arranged(const WeightSpec& spec, const Arran
   }
   if (parts.empty()) return BP_NONE;
   auto arranged = arrange(arrangement, parts, scope_);
+  for (const TensorData& part : parts) {
+    if (bound_.at(part.info) == BP_NONE) file_.release(*part.info);
+  }
   if (!arranged.ok()) {
     return arranged.status().with_context(fmt::format(
         "{}: tensor '{}' (weight {}, {})", file_.path(), name, spec.name, spec.place.place()));
@@ -260,8 +278,11 @@ Status TensorBinder::quantise(const WeightSpec& spec, int64_t layer, uint32_t we
 bool TensorBinder::is_ignored(std::string_view name) const {
   const auto patterns = architecture_.ignored.find(file_.dialect());
   if (patterns == architecture_.ignored.end()) return false;
-  return std::any_of(patterns->second.begin(), patterns->second.end(),
-                     [&](const std::string& pattern) { return matches(pattern, name); });
+  const auto value = scope_.find("n_layers");
+  const auto n_layers = static_cast<uint64_t>(value ? value->as_int().value_or(0) : 0);
+  return std::ranges::any_of(patterns->second, [&](const std::string& pattern) {
+    return matches_past(pattern, name, n_layers);
+  });
 }
 
 std::vector<std::string> TensorBinder::unused() const {

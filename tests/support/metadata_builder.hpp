@@ -43,6 +43,10 @@ class MetadataBuilder {
   MetadataBuilder& f64s(std::string_view key, std::vector<double> values) {
     return set(key, BP_META_F64, true, store(numbers_, values), values.size());
   }
+  MetadataBuilder& booleans(std::string_view key, const std::vector<bool>& values) {
+    return set(key, BP_META_BOOL, true, store(bytes_, {values.begin(), values.end()}),
+               values.size());
+  }
   MetadataBuilder& strings(std::string_view key, const std::vector<std::string>& values) {
     std::vector<bp_str> views;
     for (const std::string& value : values) views.push_back(text(value));

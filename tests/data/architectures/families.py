@@ -16,6 +16,8 @@ EXPERTS = dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=20)
 LATENT = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=20, n_shared_experts=2,
               first_k_dense_replace=1, kv_lora_rank=24, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10,
               num_key_value_heads=6)
+GLM_EXPERTS = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=20, n_shared_experts=2,
+                   first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_mtp_layers=0)
 WINDOW = dict(sliding_window=20, use_sliding_window=True, max_window_layers=1)
 GEMMA = dict(head_dim=12, tie_word_embeddings=True)
 BOTH, HUGGING_FACE = ("huggingface", "gguf"), ("huggingface",)
@@ -23,6 +25,10 @@ BOTH, HUGGING_FACE = ("huggingface", "gguf"), ("huggingface",)
 
 def base(**changes):
     return {**BASE, **changes}
+
+
+def layer_types(n, pattern):
+    return ["full_attention" if (i + 1) % pattern == 0 else "sliding_attention" for i in range(n)]
 
 
 def without(config, *names):
@@ -45,6 +51,7 @@ FAMILIES = {
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", base(**WINDOW), HUGGING_FACE),
     "qwen2-full": ("Qwen2ForCausalLM", "Qwen2Config", base(), BOTH),
     "qwen2moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", base(**EXPERTS, shared_expert_intermediate_size=36), BOTH),
+    "qwen2-fused": ("Qwen2ForCausalLM", "Qwen2Config", base(), BOTH),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", base(**WINDOW, head_dim=12, attention_bias=True), HUGGING_FACE),
     "qwen3-full": ("Qwen3ForCausalLM", "Qwen3Config", base(head_dim=12, attention_bias=True), BOTH),
     "qwen3moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", base(**EXPERTS, norm_topk_prob=True, head_dim=12), BOTH),
@@ -61,6 +68,9 @@ FAMILIES = {
     "phi3": ("Phi3ForCausalLM", "Phi3Config", base(
         sliding_window=20, original_max_position_embeddings=64, rope_parameters=LONGROPE), BOTH),
     "olmo2": ("Olmo2ForCausalLM", "Olmo2Config", base(), BOTH),
+    "olmo3": ("Olmo3ForCausalLM", "Olmo3Config", base(
+        num_hidden_layers=5, sliding_window=20, rope_parameters=dict(
+            full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10000.0))), BOTH),
     "olmoe": ("OlmoeForCausalLM", "OlmoeConfig", base(
         num_experts=6, num_experts_per_tok=3, intermediate_size=28, clip_qkv=1.5), HUGGING_FACE),
     "olmoe-plain": ("OlmoeForCausalLM", "OlmoeConfig", base(
@@ -72,6 +82,9 @@ FAMILIES = {
         hidden_size=64, intermediate_size=32, num_local_experts=5, num_experts_per_tok=2, head_dim=12,
         sliding_window=20, num_hidden_layers=4,
         rope_parameters=dict(YARN, rope_theta=150000.0, beta_fast=32.0, beta_slow=1.0, truncate=False)), BOTH),
+    "gpt-oss-mxfp4": ("GptOssForCausalLM", "GptOssConfig", base(
+        hidden_size=64, intermediate_size=32, num_local_experts=5, num_experts_per_tok=2, head_dim=12,
+        sliding_window=20, num_hidden_layers=2), BOTH),
     "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2, BOTH),
     "gptneox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", without(base(
         rotary_pct=0.5, use_parallel_residual=True, hidden_act="gelu"), "num_key_value_heads"), BOTH),
@@ -86,11 +99,35 @@ FAMILIES = {
     "starcoder2-full": ("Starcoder2ForCausalLM", "Starcoder2Config", base(sliding_window=None, use_bias=True), BOTH),
     "stablelm": ("StableLmForCausalLM", "StableLmConfig", base(
         use_parallel_residual=True, qk_layernorm=True, use_qkv_bias=True, partial_rotary_factor=0.25,
-        hidden_size=96), HUGGING_FACE),
+        hidden_size=96), BOTH),
     "stablelm-sequential": ("StableLmForCausalLM", "StableLmConfig", base(
         use_parallel_residual=False, use_qkv_bias=True, partial_rotary_factor=0.5), BOTH),
     "command-r": ("CohereForCausalLM", "CohereConfig", base(
         logit_scale=0.25, use_qk_norm=True, tie_word_embeddings=True), BOTH),
+    "command-r7b": ("Cohere2ForCausalLM", "Cohere2Config", base(
+        logit_scale=0.25, tie_word_embeddings=True, num_hidden_layers=5, sliding_window=20), BOTH),
+    "command-r7b-biases": ("Cohere2ForCausalLM", "Cohere2Config", base(
+        tie_word_embeddings=True, num_hidden_layers=5, sliding_window=20, attention_bias=True,
+        layer_types=layer_types(5, 3)), HUGGING_FACE),
+    "glm4": ("Glm4ForCausalLM", "Glm4Config", base(head_dim=12, attention_bias=True), BOTH),
+    "glm4-moe": ("Glm4MoeForCausalLM", "Glm4MoeConfig", base(
+        **GLM_EXPERTS, attention_bias=True, use_qk_norm=True, head_dim=12, n_group=4, topk_group=2), BOTH),
+    "glm4-moe-plain": ("Glm4MoeForCausalLM", "Glm4MoeConfig", base(
+        **GLM_EXPERTS, partial_rotary_factor=0.25, hidden_size=96, n_group=1, topk_group=1,
+        rope_parameters=dict(YARN, partial_rotary_factor=0.25)), BOTH),
+    "exaone4": ("Exaone4ForCausalLM", "Exaone4Config", base(
+        num_hidden_layers=5, sliding_window=20, sliding_window_pattern=3, rope_parameters=LLAMA3), BOTH),
+    "exaone4-full": ("Exaone4ForCausalLM", "Exaone4Config", base(
+        head_dim=12, sliding_window=None, layer_types=["full_attention"] * 3, tie_word_embeddings=True), BOTH),
+    "ernie4_5": ("Ernie4_5ForCausalLM", "Ernie4_5Config", base(
+        head_dim=12, use_bias=True, tie_word_embeddings=True), BOTH),
+    "ernie4_5-moe": ("Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeConfig", base(
+        num_hidden_layers=6, intermediate_size=80, moe_intermediate_size=20, moe_num_experts=6, moe_k=3,
+        moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=4, moe_layer_interval=2,
+        use_bias=True), HUGGING_FACE),
+    "ernie4_5-moe-plain": ("Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeConfig", base(
+        intermediate_size=80, moe_intermediate_size=20, moe_num_experts=6, moe_k=3, moe_num_shared_experts=2,
+        tie_word_embeddings=True), BOTH),
     "deepseek2": ("DeepseekV2ForCausalLM", "DeepseekV2Config", base(
         **LATENT, q_lora_rank=None, topk_method="greedy", n_group=1, topk_group=1, routed_scaling_factor=1.5,
         rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=0.707)), BOTH),

@@ -19,6 +19,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import mxfp4
 from families import FAMILIES, N_VOCAB
 
 HERE = pathlib.Path(__file__).parent
@@ -35,15 +36,19 @@ def name_hash(name):
     return value
 
 
-def values_of(name, shape):
-    """Uniform on a grid of 2^-16, so that float32 arithmetic on it is exact in every language."""
-    n = int(np.prod(shape))
+def random(name, n):
+    """16 bits each."""
     with np.errstate(over="ignore"):
         z = np.uint64(name_hash(name)) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
-    unit = (z >> np.uint64(48)).astype(np.float64) / 32768 - 1
+    return z >> np.uint64(48)
+
+
+def values_of(name, shape):
+    """Uniform on a grid of 2^-16, so that float32 arithmetic on it is exact in every language."""
+    unit = random(name, int(np.prod(shape))).astype(np.float64) / 32768 - 1
     if "norm" in name or ".ln_" in name:
         return (1 + unit / 4).astype(np.float32).reshape(shape)
     is_small = len(shape) == 1 or "bias" in name
@@ -104,17 +109,38 @@ def hugging_face(folder):
             **expected(folder)}
 
 
+def hugging_face_mxfp4(folder):
+    """Like hugging_face, with the experts' weights in blocks."""
+    form = hugging_face(folder)
+    shapes, kept = form["tensors"], []
+
+    def of_blocks(name, old):
+        blocks_name = mxfp4.hugging_face_name(name)
+        if blocks_name is None:
+            return old
+        n_experts, n_columns, n_rows = shapes.pop(name)
+        shapes[blocks_name] = [n_experts, n_rows, n_columns]
+        kept.append(blocks_name)
+        return mxfp4.values(mxfp4.blocks_of(random, blocks_name, shapes[blocks_name]))
+
+    rewrite(folder, of_blocks)
+    metadata = form["metadata"] | {"config.quantization_config.quant_method": "mxfp4"}
+    return {"metadata": metadata, "tensors": shapes, "mxfp4": kept, **expected(folder)}
+
+
 def older_style(metadata):
     """The metadata as configurations had it before rope_parameters and layer_types."""
     old = {}
     for key, value in metadata.items():
         parts = key.split(".")
         if key == "config.layer_types":
+            if metadata["config.model_type"] == "cohere2":
+                old["config.sliding_window_pattern"] = value.index("full_attention") + 1
             continue
         if parts[1] != "rope_parameters":
             old[key] = value
         elif parts[-1] == "rope_theta":
-            local = "sliding_attention" in parts
+            local = "sliding_attention" in parts and metadata["config.model_type"] != "olmo3"
             old["config.rope_local_base_freq" if local else "config.rope_theta"] = value
         elif "sliding_attention" in parts or value == "default":
             continue
@@ -126,7 +152,25 @@ def older_style(metadata):
     return old
 
 
-def convert(folder, out):
+def stack_head_norms(stablelm):
+    """The converter loses the norms of StableLM's heads: what stacks them is a generator that nobody runs."""
+    of_others = stablelm.modify_tensors
+
+    def modify_tensors(self, data, name, layer):
+        if "_layernorm.norms." not in name:
+            yield from of_others(self, data, name, layer)
+            return
+        which = "q" if ".q_layernorm." in name else "k"
+        n = self.hparams["num_attention_heads" if which == "q" else "num_key_value_heads"]
+        norms = self.__dict__.setdefault("head_norms", {}).setdefault((which, layer), {})
+        norms[name] = data
+        if len(norms) == n:
+            yield from self._stack_qk_norm(layer, n, norms, f"{which}_layernorm")
+
+    stablelm.modify_tensors = modify_tensors
+
+
+def convert(folder, out, **options):
     """llama.cpp's converter, without a tokenizer."""
     import conversion
     from conversion.base import ModelBase, ModelType, get_model_architecture, gguf
@@ -145,6 +189,8 @@ def convert(folder, out):
             params["n_ctx"] = params["n_positions"]
         if kind == "falcon" and not params["new_decoder_architecture"]:
             params["num_kv_heads"] = 1
+        if kind == "cohere2":
+            params["rotary_pct"] = 1.0
         if kind == "deepseek_v3":
             params["scoring_func"] = "sigmoid"
         return params
@@ -153,13 +199,15 @@ def convert(folder, out):
     try:
         kind = conversion.get_model_class(get_model_architecture(load_hparams(folder), ModelType.TEXT))
         kind.set_vocab = lambda self: None
-        kind(folder, gguf.LlamaFileType.ALL_F32, out).write()
+        if kind.__name__ == "StableLMModel":
+            stack_head_norms(kind)
+        kind(folder, gguf.LlamaFileType.ALL_F32, out, **options).write()
     finally:
         ModelBase.load_hparams = staticmethod(load)
     return gguf.GGUFReader(out)
 
 
-def gguf_form(folder):
+def gguf_form(folder, **options):
     """Numbers each element, finds the numbers again after conversion, and so gives the elements the values that their
     places in the GGUF file are to have. Where the converter adds 1 to a weight, its number becomes odd."""
     counted = 0
@@ -171,7 +219,7 @@ def gguf_form(folder):
 
     rewrite(folder, numbers)
     assert counted < 1 << 23
-    reader = convert(folder, folder / "model.gguf")
+    reader = convert(folder, folder / "model.gguf", **options)
     values = np.zeros(counted, dtype=np.float32)
     tensors, given = {}, {}
     for tensor in reader.tensors:
@@ -197,16 +245,36 @@ def gguf_form(folder):
     return {"metadata": metadata, "tensors": tensors, "given": given, **expected(folder)}
 
 
+def gguf_mxfp4(folder):
+    """Like gguf_form, with the experts' weights in blocks."""
+    form, kept = gguf_form(folder), []
+
+    def of_blocks(name, old):
+        names = mxfp4.gguf_names(name)
+        if not names:
+            return old
+        parts = [mxfp4.blocks_of(random, each, form["tensors"][each]) for each in names]
+        for part in parts:
+            mxfp4.check_layout(part)
+        kept.extend(names)
+        return mxfp4.values(mxfp4.in_turn(parts))
+
+    rewrite(folder, of_blocks)
+    return form | {"mxfp4": kept} | expected(folder)
+
+
 def make(family):
     golden = {"tokens": tokens(), "stride": STRIDE}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         torch.manual_seed(1)
         build(family).save_pretrained(folder)
-        golden["huggingface"] = hugging_face(folder)
+        is_mxfp4 = family.endswith("mxfp4")
+        golden["huggingface"] = (hugging_face_mxfp4 if is_mxfp4 else hugging_face)(folder)
         golden["older_metadata"] = older_style(golden["huggingface"]["metadata"])
         if "gguf" in FAMILIES[family][3]:
-            golden["gguf"] = gguf_form(folder)
+            fused = dict(fuse_qkv=True) if family.endswith("fused") else {}
+            golden["gguf"] = gguf_mxfp4(folder) if is_mxfp4 else gguf_form(folder, **fused)
     text = json.dumps(golden, separators=(",", ":"))
     for key in ("huggingface", "older_metadata", "gguf", "tensors", "prompts", "decoded"):
         text = text.replace(f'"{key}":', f'\n"{key}":')
