@@ -14,6 +14,7 @@
 namespace bp::model::test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The smallest that loads; line numbers below count from its first line.
@@ -57,13 +58,15 @@ class ArchitectureTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  Result<LoadedModel> load(const std::string& text) {
+  // Without the tensor `missing`.
+  Result<LoadedModel> load(const std::string& text, const std::string& missing = "") {
     std::ofstream(folder_ / "small.yaml") << text;
     fake_.metadata.string("general.architecture", "small")
         .u64("small.block_count", 2)
         .u64("small.embedding_length", 8);
     fake_.tensor("token_embd.weight", {10, 8});
     fake_.tensor("blk.0.w.weight", {8, 8}).tensor("blk.1.w.weight", {8, 8});
+    fake_.remove(missing);
     ResourceFolders folders = source_folders();
     folders.architectures = {folder_.string()};
     return fake_.load(folders);
@@ -78,6 +81,53 @@ TEST_F(ArchitectureTest, SmallestLoads) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->program.c().n_ops, 5u);
   EXPECT_EQ(model->context_length, 16u);
+}
+
+TEST_F(ArchitectureTest, ANameCanBeTwo) {
+  const auto model =
+      load(changed(R"("{arch}.context_length")", R"("{arch}.{window,context}_length")"));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->context_length, 16u);
+  fake_.metadata.u64("small.context_length", 32);
+  EXPECT_EQ(load(changed(R"("{arch}.context_length")", R"("{arch}.{window,context}_length")"))
+                ->context_length,
+            32u);
+}
+
+TEST_F(ArchitectureTest, ATextCanStandForANumber) {
+  const std::string text = changed("default: 16", "default: 16, values: {half: 8, none: x}");
+  fake_.metadata.string("small.context_length", "half");
+  const auto model = load(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->context_length, 8u);
+  fake_.metadata.string("small.context_length", "full");
+  EXPECT_THAT(load(text).status().message(),
+              HasSubstr("\"full\" is not supported (supported: half, none)"));
+  fake_.metadata.string("small.context_length", "none");
+  EXPECT_THAT(load(text).status().message(),
+              HasSubstr("'none' stands for 'x', which is no integer"));
+}
+
+TEST_F(ArchitectureTest, LayersPastTheLastAreIgnored) {
+  const std::string text = std::string(kSmall) + "ignore: {gguf: [\"blk.{past}.*\"]}\n";
+  fake_.tensor("blk.2.w.weight", {8, 8}).tensor("blk.13.norm", {8}).tensor("blk.1.norm", {8});
+  const auto model = load(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_THAT(model->warnings,
+              ElementsAre("tensors that the architecture does not use: blk.1.norm"));
+}
+
+TEST_F(ArchitectureTest, AWeightIsTheFirstSourceThatIsThere) {
+  const std::string text = changed(
+      R"(w: {gguf: "blk.{i}.w.weight",)",
+      R"(w: {gguf: ["blk.{i}.w.weight", {name: "blk.{i}.both.weight", rows: {every: 16, first: 8, n: 8}}],)");
+  fake_.tensor("blk.1.both.weight", {16, 8});
+  const auto whole = load(text);
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  EXPECT_THAT(whole->warnings, ElementsAre(HasSubstr("blk.1.both.weight")));
+  const auto part = load(text, "blk.1.w.weight");
+  ASSERT_TRUE(part.ok()) << part.status().message();
+  EXPECT_THAT(part->warnings, ElementsAre());
 }
 
 struct Mistake {

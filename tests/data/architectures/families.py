@@ -110,6 +110,10 @@ FAMILIES = {
         tie_word_embeddings=True, num_hidden_layers=5, sliding_window=20, attention_bias=True,
         layer_types=layer_types(5, 3)), HUGGING_FACE),
     "glm4": ("Glm4ForCausalLM", "Glm4Config", base(head_dim=12, attention_bias=True), BOTH),
+    "glm": ("GlmForCausalLM", "GlmConfig", base(head_dim=8, attention_bias=True, rms_norm_eps=1e-5), BOTH),
+    "glm4-moe-lite": ("Glm4MoeLiteForCausalLM", "Glm4MoeLiteConfig", without(base(
+        **LATENT, q_lora_rank=20, n_group=4, topk_group=2, routed_scaling_factor=1.8, norm_topk_prob=True),
+        "first_k_dense_replace"), BOTH),
     "glm4-moe": ("Glm4MoeForCausalLM", "Glm4MoeConfig", base(
         **GLM_EXPERTS, attention_bias=True, use_qk_norm=True, head_dim=12, n_group=4, topk_group=2), BOTH),
     "glm4-moe-plain": ("Glm4MoeForCausalLM", "Glm4MoeConfig", base(

@@ -191,8 +191,10 @@ def convert(folder, out, **options):
             params["num_kv_heads"] = 1
         if kind == "cohere2":
             params["rotary_pct"] = 1.0
-        if kind == "deepseek_v3":
+        if kind in ("deepseek_v3", "glm4_moe_lite"):
             params["scoring_func"] = "sigmoid"
+        if kind == "glm4_moe_lite":
+            params["first_k_dense_replace"] = params["mlp_layer_types"].index("sparse")
         return params
 
     ModelBase.load_hparams = staticmethod(load_hparams)
