@@ -20,8 +20,9 @@ def rows():
 
 def names_of(architecture):
     """What Hugging Face's configurations call it."""
-    names = re.search(r"^  huggingface: \[([^\]]*)\]", architecture.read_text(encoding="utf-8"), flags=re.M)
-    return set(names[1].split(", "))
+    text = architecture.read_text(encoding="utf-8")
+    names = re.search(r"^  huggingface:((?: \[[^\]]*\])|(?:\n    - .*)+)", text, flags=re.M)
+    return set(re.findall(r"[\w.-]*\w", names[1]))
 
 
 class Architectures(unittest.TestCase):
