@@ -48,7 +48,7 @@ Status CpuBackend::plan_memory(const bp_program& program, const bp_compile_optio
   const ProgramView view(program);
   BP_ASSIGN(const MemoryNeeds needs, memory_needs(view, options));
   const uint64_t available = available_memory_bytes();
-  const CacheState cache = cache_state(options);
+  const CacheState cache = cache_state(options, settings_.prepare, needs);
   out.n_modes = 3;
   for (const Prepare prepare : {Prepare::kNone, Prepare::kRepack, Prepare::kCache}) {
     out.modes[static_cast<int>(prepare)] = mode_of(prepare, needs, available);

@@ -39,6 +39,9 @@ uint64_t packed_bytes(const bp_weight& weight) {
   return rows.n_rows / n_rows * PreparedWeight::packed_bytes(rows.slice(0, n_rows));
 }
 
+// Less is packed in no time, and needs no file beside the model.
+constexpr uint64_t kWorthAFileBytes = uint64_t{64} << 20;
+
 }  // namespace
 
 MemoryNeeds MemoryNeeds::of(const ProgramView& program) {
@@ -70,8 +73,9 @@ Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds&
   const bool fits = needs.packed <= room;
 
   Prepare prepare = wanted.value_or(Prepare::kRepack);
+  const bool is_worth_a_file = needs.packed >= kWorthAFileBytes || !fits_well;
   if (!wanted && cache == CacheState::kReady) prepare = Prepare::kCache;
-  if (!wanted && cache == CacheState::kWritable && !fits_well) prepare = Prepare::kCache;
+  if (!wanted && cache == CacheState::kWritable && is_worth_a_file) prepare = Prepare::kCache;
   if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;
   const bool chosen_by_us = prepare != wanted;
   if (prepare == Prepare::kRepack && chosen_by_us && !fits) prepare = Prepare::kNone;

@@ -34,7 +34,8 @@ struct Preparation {
 [[nodiscard]] uint64_t resident_bytes_of(Prepare prepare, const MemoryNeeds& needs,
                                          uint64_t available_bytes);
 
-// wanted: the configuration's; unset: the fastest that memory allows.
+// wanted: the configuration's; unset: a file where it can be kept and is worth it, else the fastest
+// that memory allows.
 [[nodiscard]] Preparation choose_preparation(std::optional<Prepare> wanted,
                                              const MemoryNeeds& needs, CacheState cache,
                                              uint64_t available_bytes);

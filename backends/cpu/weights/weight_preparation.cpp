@@ -1,9 +1,11 @@
 #include "backends/cpu/weights/weight_preparation.hpp"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "backends/cpu/available_memory.hpp"
 
@@ -19,6 +21,18 @@ std::string text_or_empty(const char* text) {
   return text == nullptr ? "" : text;
 }
 
+// A file that nobody asked for leaves as much of the disk free as it takes.
+bool has_room(const std::string& folder, uint64_t n_bytes) {
+  struct statvfs disk {};
+  std::error_code error;
+  std::filesystem::path path = folder;
+  while (!std::filesystem::exists(path, error) && path.has_relative_path()) {
+    path = path.parent_path();
+  }
+  return ::statvfs(path.c_str(), &disk) == 0 &&
+         uint64_t{disk.f_bavail} * disk.f_frsize / 2 >= n_bytes;
+}
+
 }  // namespace
 
 WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options& options,
@@ -31,6 +45,9 @@ WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options&
   const uint64_t available = available_memory_bytes();
   // A file is begun only where the choice would fall on it.
   CacheState cache = look_for_cache(wanted);
+  if (!wanted && cache == CacheState::kWritable && !has_room(folder_, needs.packed)) {
+    cache = CacheState::kNone;
+  }
   if (cache == CacheState::kWritable &&
       choose_preparation(wanted, needs, cache, available).prepare == Prepare::kCache) {
     auto writer = WeightCacheWriter::create(folder_, needs.packed);
@@ -45,7 +62,8 @@ WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options&
   if (choice_.prepare != Prepare::kCache) cache_ = nullptr;
 }
 
-CacheState cache_state(const bp_compile_options& options) {
+CacheState cache_state(const bp_compile_options& options, std::optional<Prepare> wanted,
+                       const MemoryNeeds& needs) {
   const std::string folder = text_or_empty(options.cache_folder);
   const std::string content_key = text_or_empty(options.content_key);
   if (folder.empty() || content_key.empty()) return CacheState::kNone;
@@ -54,7 +72,8 @@ CacheState cache_state(const bp_compile_options& options) {
   const bool may_write = ::access(folder.c_str(), W_OK) == 0 ||
                          (errno == ENOENT && slash != std::string::npos &&
                           ::access(folder.substr(0, slash + 1).c_str(), W_OK) == 0);
-  return may_write ? CacheState::kWritable : CacheState::kNone;
+  if (!may_write || (!wanted && !has_room(folder, needs.packed))) return CacheState::kNone;
+  return CacheState::kWritable;
 }
 
 CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {

@@ -15,7 +15,8 @@
 namespace bp::cpu {
 
 // What the options' cache folder offers, without writing to it.
-[[nodiscard]] CacheState cache_state(const bp_compile_options& options);
+[[nodiscard]] CacheState cache_state(const bp_compile_options& options,
+                                     std::optional<Prepare> wanted, const MemoryNeeds& needs);
 
 class WeightPreparation {
  public:

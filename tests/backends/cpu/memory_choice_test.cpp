@@ -28,13 +28,24 @@ Preparation automatic(CacheState cache, uint64_t available) {
   return choose_preparation(std::nullopt, large(), cache, available);
 }
 
-TEST(ChoosePreparation, RepacksWhereMemoryIsPlenty) {
-  EXPECT_EQ(automatic(CacheState::kWritable, 16 * kGiB), (Preparation{Prepare::kRepack}));
+TEST(ChoosePreparation, RepacksWhereNoFileCanBeKept) {
   EXPECT_EQ(automatic(CacheState::kNone, 16 * kGiB), (Preparation{Prepare::kRepack}));
 }
 
-TEST(ChoosePreparation, MapsAFileThatIsThere) {
+TEST(ChoosePreparation, MapsAFileThatIsThereOrCanBe) {
   EXPECT_EQ(automatic(CacheState::kReady, 16 * kGiB), (Preparation{Prepare::kCache}));
+  EXPECT_EQ(automatic(CacheState::kWritable, 16 * kGiB), (Preparation{Prepare::kCache}));
+}
+
+TEST(ChoosePreparation, WritesNoFileForASmallModel) {
+  MemoryNeeds small;
+  small.packed = small.source = 60 * 1000 * uint64_t{1000};
+  const auto chosen = [&](CacheState cache, uint64_t available) {
+    return choose_preparation(std::nullopt, small, cache, available).prepare;
+  };
+  EXPECT_EQ(chosen(CacheState::kWritable, 16 * kGiB), Prepare::kRepack);
+  EXPECT_EQ(chosen(CacheState::kReady, 16 * kGiB), Prepare::kCache);
+  EXPECT_EQ(chosen(CacheState::kWritable, kGiB / 4), Prepare::kCache);  // memory is scarce
 }
 
 TEST(ChoosePreparation, MapsWhatFitsOnlyJust) {
