@@ -26,11 +26,8 @@ void check_limits(const ProgramView& program, CheckReport& report) {
     if (value >= program.values().size() || program.values()[value].dtype == BP_DTYPE_I32) continue;
     report.obstacle(BP_NONE, "program inputs other than token ids are not supported");
   }
-  if (program.header().n_state_slots > 0) {
-    report.obstacle(BP_NONE, "state slots are not supported");
-  }
-  if (program.header().n_kv_groups > kMaxGroups) {
-    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " KV groups");
+  if (program.n_groups() > kMaxGroups) {
+    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " groups of blocks");
   }
   for (const bp_weight& weight : program.weights()) {
     if (weight.n_parts == 1) continue;

@@ -55,6 +55,7 @@ ReferenceExecutable::ReferenceExecutable(const Host& host, const bp_program& pro
       kv_(program_.kv_slots(), program_.header().n_kv_groups,
           options.block_size == 0 ? kDefaultBlockSize : options.block_size,
           kv_dtype(options.k_dtype), kv_dtype(options.v_dtype)),
+      states_(program_.state_slots()),
       last_use_(last_uses(program_)),
       values_(program_.values().size()),
       buffers_(program_.values().size()) {
@@ -75,16 +76,25 @@ Status ReferenceExecutable::memory(bp_memory_info& out) {
   out.weights_bytes = weights_.decoded_bytes();
   out.workspace_bytes = workspace_bytes();
   out.available_bytes = available_memory_bytes();
-  out.n_groups = program_.header().n_kv_groups;
+  out.n_groups = program_.n_groups();
   out.max_in_flight = 1;
-  for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  const uint32_t n_kv_groups = program_.header().n_kv_groups;
+  for (uint32_t g = 0; g < n_kv_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  if (out.n_groups > n_kv_groups) out.block_bytes[n_kv_groups] = states_.entry_bytes();
   out.k_dtype = kv_dtype(options_.k_dtype);
   out.v_dtype = kv_dtype(options_.v_dtype);
   return {};
 }
 
 Status ReferenceExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
-  return kv_.allocate(n_blocks);
+  if (n_blocks.size() != program_.n_groups()) {
+    return invalid_argument("block counts of " + std::to_string(n_blocks.size()) +
+                            " groups were given, the program has " +
+                            std::to_string(program_.n_groups()));
+  }
+  const uint32_t n_kv_groups = program_.header().n_kv_groups;
+  BP_TRY(kv_.allocate(n_blocks.first(n_kv_groups)));
+  return n_blocks.size() > n_kv_groups ? states_.allocate(n_blocks.back()) : Status();
 }
 
 Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
@@ -96,13 +106,15 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.block_size = kv_.block_size();
   limits.n_outputs = program_.header().n_outputs;
   limits.n_blocks = kv_.n_blocks();
+  limits.n_state_slots = states_.n_slots();
+  limits.n_state_entries = states_.n_entries();
   if (limits.n_blocks.size() != program_.header().n_kv_groups) {
     return invalid_argument("kv_allocate comes before the first step");
   }
   BP_TRY(validate_batch(batch, limits));
 
-  for (uint32_t i = 0; i < batch.n_block_ops; ++i) kv_.apply(batch.block_ops[i]);
-  Step step(batch, program_, kv_, workers_);
+  for (uint32_t i = 0; i < batch.n_block_ops; ++i) apply(batch.block_ops[i]);
+  Step step(batch, program_, kv_, states_, workers_);
   close_all();
   for (uint32_t i = 0; i < program_.ops().size(); ++i) {
     step.poll_stop();
@@ -119,6 +131,14 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   write_outputs(step);
   ticket = ++last_ticket_;
   return {};
+}
+
+void ReferenceExecutable::apply(const bp_block_op& op) {
+  if (op.space == BP_BLOCK_OF_STATE) {
+    states_.apply(op);
+  } else {
+    kv_.apply(op);
+  }
 }
 
 Status ReferenceExecutable::collect(uint64_t ticket) {

@@ -3,8 +3,9 @@
 
 namespace bp::reference {
 
-Step::Step(const bp_batch& batch, const ProgramView& program, KvCache& kv, const Workers& workers)
-    : batch_(batch), kv_(kv), workers_(workers) {
+Step::Step(const bp_batch& batch, const ProgramView& program, KvCache& kv, StateCache& states,
+           const Workers& workers)
+    : batch_(batch), kv_(kv), states_(states), workers_(workers) {
   sequence_of_.resize(batch.n_tokens);
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
     batch.seq_status[s] = BP_SEQ_OK;

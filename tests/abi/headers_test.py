@@ -12,7 +12,7 @@ ABI = ROOT / "sdk/include"
 LAYER = ROOT / "sdk/cpp"
 REFERENCE = ROOT / "sdk/reference/include"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
-MAX_LINES = {"ops.h": 330}  # one catalogue of all ops
+MAX_LINES = {"ops.h": 345}  # one catalogue of all ops
 
 
 def headers(folder, suffix):

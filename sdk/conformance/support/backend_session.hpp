@@ -51,11 +51,11 @@ class BackendSession {
     const bp_status status = factory_.compile(backend_, &program, &options, &executable_, &error_);
     return from_c(status, error_);
   }
-  // Compiles, and allocates n_blocks of each KV group.
+  // Compiles, and allocates n_blocks of each KV group and as many state entries.
   void compile(const bp_program& program, const bp_compile_options& options, uint32_t n_blocks) {
     const Status status = try_compile(program, options);
     if (!status.ok()) throw Failure("compile: " + status.message());
-    allocate(program.n_kv_groups, n_blocks);
+    allocate(program.n_kv_groups + (program.n_state_slots > 0 ? 1 : 0), n_blocks);
   }
   // After try_compile.
   void allocate(uint32_t n_groups, uint32_t n_blocks) {

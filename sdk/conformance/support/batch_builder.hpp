@@ -52,6 +52,11 @@ class BatchBuilder {
     stored.guarded = std::make_unique<GuardedRows>(stored.rows.size(), width);
     stored.output.row_stride_bytes = stored.guarded->row_stride_bytes();
   }
+  // Of each sequence, for programs with state slots.
+  void set_states(std::vector<int32_t> in, std::vector<int32_t> out) {
+    state_in_ = std::move(in);
+    state_out_ = std::move(out);
+  }
   void set_stop(std::vector<uint32_t> stop) { stop_ = std::move(stop); }
 
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
@@ -81,6 +86,8 @@ class BatchBuilder {
     batch.query_start = query_start_.data();
     batch.context_len = context_len_.data();
     batch.block_tables = n_groups == 0 ? nullptr : block_tables_.data();
+    batch.state_in = state_in_.empty() ? nullptr : state_in_.data();
+    batch.state_out = state_out_.empty() ? nullptr : state_out_.data();
     batch.stop_seq = stop_.empty() ? nullptr : stop_.data();
     batch.outputs = output_table_.data();
     batch.seq_status = status_.data();
@@ -182,6 +189,7 @@ class BatchBuilder {
   std::vector<uint32_t> query_start_ = {0}, context_len_, stop_;
   std::vector<std::vector<Blocks>> blocks_;  // [sequence][group]
   std::vector<bp_block_op> block_ops_;
+  std::vector<int32_t> state_in_, state_out_;
   std::deque<Output> outputs_;
   std::vector<std::vector<int32_t>> tables_;  // of each group
   std::vector<bp_block_table> block_tables_;

@@ -123,6 +123,12 @@ class ProgramBuilder {
     return static_cast<uint32_t>(kv_slots_.size() - 1);
   }
 
+  uint32_t add_state_slot(uint64_t n_floats) {
+    is_built_ = false;
+    state_slots_.push_back({n_floats});
+    return static_cast<uint32_t>(state_slots_.size() - 1);
+  }
+
   [[nodiscard]] bp_value& value(uint32_t index) {
     is_built_ = false;
     return values_[index];
@@ -164,6 +170,7 @@ class ProgramBuilder {
     program_.n_outputs = static_cast<uint32_t>(outputs_.size());
     program_.n_kv_slots = static_cast<uint32_t>(kv_slots_.size());
     program_.n_kv_groups = static_cast<uint32_t>(kv_groups_.size());
+    program_.n_state_slots = static_cast<uint32_t>(state_slots_.size());
     program_.values = values_.data();
     program_.weights = weight_table_.data();
     program_.ops = op_table_.data();
@@ -171,6 +178,7 @@ class ProgramBuilder {
     program_.outputs = outputs_.data();
     program_.kv_slots = kv_slots_.data();
     program_.kv_groups = kv_groups_.data();
+    program_.state_slots = state_slots_.data();
     return program_;
   }
 
@@ -211,6 +219,7 @@ class ProgramBuilder {
   std::vector<uint32_t> inputs_, outputs_;
   std::vector<bp_kv_slot> kv_slots_;
   std::vector<bp_kv_group> kv_groups_;
+  std::vector<bp_state_slot> state_slots_;
   std::vector<const bp_weight*> weight_table_;
   std::vector<const bp_op*> op_table_;
   bp_program program_{};

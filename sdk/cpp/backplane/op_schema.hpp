@@ -261,6 +261,28 @@ inline constexpr SlotSchema kGroupSumX[] = {{"x", "N, width"}, {"shares", "N, n_
 inline constexpr SlotSchema kGroupSumY[] = {{"y", "N, width//n_groups"}};
 inline constexpr AttributeSchema kGroupSumA[] = {BP_U32_(bp_attr_group_sum, n_groups, kRequired)};
 
+inline constexpr SlotSchema kConvX[] = {{"x", "T, width"}};
+inline constexpr SlotSchema kConvY[] = {{"y", "T, width"}};
+inline constexpr SlotSchema kConvW[] = {{"w", "width, kernel", false, kAny},
+                                        {"bias", "width", kOptional, kAny}};
+inline constexpr AttributeSchema kConvA[] = {
+    BP_U32_(bp_attr_short_conv, state_slot, kRequired),
+    BP_U32_(bp_attr_short_conv, kernel, kRequired),
+    BP_ENUM_(bp_attr_short_conv, activation, kActivations)};
+inline constexpr SlotSchema kDeltaX[] = {{"qkv", "T, 2*n_key_heads*key_dim + n_heads*value_dim"},
+                                         {"a", "T, n_heads"},
+                                         {"b", "T, n_heads"}};
+inline constexpr SlotSchema kDeltaY[] = {{"o", "T, n_heads*value_dim"}};
+inline constexpr SlotSchema kDeltaW[] = {{"decay", "n_heads", false, kAny},
+                                         {"dt_bias", "n_heads", kOptional, kAny}};
+inline constexpr AttributeSchema kDeltaA[] = {BP_U32_(bp_attr_gated_delta, state_slot, kRequired),
+                                              BP_U32_(bp_attr_gated_delta, n_heads, kRequired),
+                                              BP_U32_(bp_attr_gated_delta, n_key_heads, kRequired),
+                                              BP_U32_(bp_attr_gated_delta, key_dim, kRequired),
+                                              BP_U32_(bp_attr_gated_delta, value_dim, kRequired),
+                                              BP_F32_(bp_attr_gated_delta, scale, kRequired),
+                                              BP_F32_(bp_attr_gated_delta, eps, kRequired)};
+
 #undef BP_U32_
 #undef BP_U64_
 #undef BP_F32_
@@ -314,6 +336,8 @@ inline constexpr OpSchema kOps[] = {
     {BP_OP_GROUP_MATMUL, false, 1, sizeof(bp_attr_group_matmul), kGroupMatmulX, kGroupMatmulY,
      kGroupMatmulW, kGroupMatmulA},
     {BP_OP_GROUP_SUM, false, 1, sizeof(bp_attr_group_sum), kGroupSumX, kGroupSumY, {}, kGroupSumA},
+    {BP_OP_SHORT_CONV, false, 1, sizeof(bp_attr_short_conv), kConvX, kConvY, kConvW, kConvA},
+    {BP_OP_GATED_DELTA, false, 1, sizeof(bp_attr_gated_delta), kDeltaX, kDeltaY, kDeltaW, kDeltaA},
 };
 
 }  // namespace op_schema

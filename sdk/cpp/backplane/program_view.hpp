@@ -44,6 +44,13 @@ class ProgramView {
   [[nodiscard]] std::span<const bp_kv_group> kv_groups() const {
     return {header_.kv_groups, header_.n_kv_groups};
   }
+  [[nodiscard]] std::span<const bp_state_slot> state_slots() const {
+    return {header_.state_slots, header_.n_state_slots};
+  }
+  // KV groups, and one more where there are state slots (backend.h).
+  [[nodiscard]] uint32_t n_groups() const {
+    return header_.n_kv_groups + (header_.n_state_slots > 0 ? 1 : 0);
+  }
 
  private:
   bp_program header_;

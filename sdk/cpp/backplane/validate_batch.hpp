@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backplane/batch.h"
 #include "backplane/plugin.hpp"
@@ -19,6 +20,8 @@ struct BatchLimits {
   uint32_t block_size = 0;
   uint32_t n_outputs = 0;                // of the program
   std::span<const uint32_t> n_blocks{};  // of each KV group, as allocated
+  uint32_t n_state_slots = 0;
+  uint32_t n_state_entries = 0;  // of each state slot, as allocated
 };
 
 namespace detail {
@@ -42,6 +45,7 @@ class BatchValidator {
       return invalid_argument("query_start must begin with 0 and end with n_tokens");
     }
     for (uint32_t s = 0; s < batch_.n_seqs; ++s) BP_TRY(check_sequence(s));
+    if (limits_.n_state_slots > 0) BP_TRY(check_states());
     return check_outputs();
   }
 
@@ -59,6 +63,8 @@ class BatchValidator {
         (batch_.n_tokens > 0 && (batch_.tokens == nullptr || batch_.positions == nullptr)) ||
         (batch_.n_groups > 0 && batch_.block_tables == nullptr) ||
         (batch_.n_block_ops > 0 && batch_.block_ops == nullptr) ||
+        (limits_.n_state_slots > 0 && batch_.n_seqs > 0 &&
+         (batch_.state_in == nullptr || batch_.state_out == nullptr)) ||
         (batch_.n_outputs > 0 && batch_.outputs == nullptr)) {
       return invalid_argument("an array of the batch is null");
     }
@@ -71,20 +77,49 @@ class BatchValidator {
     if (op.action != BP_BLOCK_CLEAR && op.action != BP_BLOCK_COPY) {
       return unsupported(name + ": unknown action " + std::to_string(op.action));
     }
-    if (op.space != BP_BLOCK_OF_GROUP) {
+    const bool of_state = op.space == BP_BLOCK_OF_STATE;
+    if (!of_state && op.space != BP_BLOCK_OF_GROUP) {
       return unsupported(name + ": there are no blocks of space " + std::to_string(op.space));
     }
-    if (op.index >= limits_.n_blocks.size()) {
-      return invalid_argument(name + ": KV group " + std::to_string(op.index) + " does not exist");
+    if (op.index >= (of_state ? limits_.n_state_slots : limits_.n_blocks.size())) {
+      return invalid_argument(name + (of_state ? ": state slot " : ": KV group ") +
+                              std::to_string(op.index) + " does not exist");
     }
-    const auto n_blocks = static_cast<int64_t>(limits_.n_blocks[op.index]);
+    const auto n_blocks = int64_t{of_state ? limits_.n_state_entries : limits_.n_blocks[op.index]};
     const bool source = op.action == BP_BLOCK_CLEAR || (op.source >= 0 && op.source < n_blocks);
     if (!source || op.destination < 1 || op.destination >= n_blocks) {
-      return invalid_argument(name + ": block " +
+      return invalid_argument(name + (of_state ? ": entry " : ": block ") +
                               std::to_string(source ? op.destination : op.source) +
                               " is out of range");
     }
     return {};
+  }
+
+  // Each sequence has entries of its own to write, which no other one reads.
+  Status check_states() const {
+    std::vector<uint32_t> writer(limits_.n_state_entries, BP_NONE);
+    for (uint32_t s = 0; s < batch_.n_seqs; ++s) {
+      BP_TRY(check_entry(s, "state_in", batch_.state_in[s], 0));
+      BP_TRY(check_entry(s, "state_out", batch_.state_out[s], 1));
+      uint32_t& owner = writer[static_cast<uint32_t>(batch_.state_out[s])];
+      if (owner != BP_NONE) return shared_entry(owner, s, batch_.state_out[s]);
+      owner = s;
+    }
+    for (uint32_t s = 0; s < batch_.n_seqs; ++s) {
+      const uint32_t owner = writer[static_cast<uint32_t>(batch_.state_in[s])];
+      if (owner != BP_NONE && owner != s) return shared_entry(owner, s, batch_.state_in[s]);
+    }
+    return {};
+  }
+  Status check_entry(uint32_t s, const char* what, int32_t entry, int32_t least) const {
+    if (entry >= least && static_cast<uint32_t>(entry) < limits_.n_state_entries) return {};
+    return invalid_argument(sequence_name(s) + ": " + what + " " + std::to_string(entry) +
+                            " is not in [" + std::to_string(least) + ", " +
+                            std::to_string(limits_.n_state_entries) + ")");
+  }
+  static Status shared_entry(uint32_t owner, uint32_t s, int32_t entry) {
+    return invalid_argument(sequence_name(owner) + " writes state entry " + std::to_string(entry) +
+                            " that " + sequence_name(s) + " uses");
   }
 
   Status check_sequence(uint32_t s) const {

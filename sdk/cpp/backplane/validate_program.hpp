@@ -26,6 +26,9 @@ class ProgramValidator {
       check_op(program_.ops()[op_index_]);
     }
     op_index_ = BP_NONE;
+    for (size_t s = 0; s < state_op_.size(); ++s) {
+      if (state_op_[s] == BP_NONE) complain("no op names state slot " + std::to_string(s));
+    }
     for (const uint32_t value : program_.outputs()) {
       if (value < written_.size() && !written_[value]) {
         complain("program output value " + std::to_string(value) + " is written by no op");
@@ -57,6 +60,11 @@ class ProgramValidator {
     for (uint32_t s = 0; s < p.n_kv_slots; ++s) {
       if (program_.kv_slots()[s].group < p.n_kv_groups) continue;
       complain("KV slot " + std::to_string(s) + " names a group that does not exist");
+    }
+    state_op_.assign(p.n_state_slots, BP_NONE);
+    for (uint32_t s = 0; s < p.n_state_slots; ++s) {
+      if (program_.state_slots()[s].n_floats > 0) continue;
+      complain("state slot " + std::to_string(s) + " holds nothing");
     }
   }
 
@@ -272,6 +280,8 @@ class ProgramValidator {
                    program_.values()[op.inputs[0]].width);
     }
     if (kind == BP_OP_KV_WRITE) return check_kv_write(op);
+    if (kind == BP_OP_SHORT_CONV) return check_short_conv(op);
+    if (kind == BP_OP_GATED_DELTA) return check_gated_delta(op);
     if (kind == BP_OP_ATTENTION || kind == BP_OP_ATTEND) {
       check_attention(op, attributes_of<bp_attr_attention>(op), kind == BP_OP_ATTENTION);
     }
@@ -398,6 +408,32 @@ class ProgramValidator {
     }
   }
 
+  void check_state(const bp_op& op, uint32_t index, double n_floats) {
+    if (index >= program_.state_slots().size()) return complain(op, "state_slot is out of range");
+    const std::string name = "state slot " + std::to_string(index);
+    if (state_op_[index] != BP_NONE) {
+      complain(op, name + " is that of " + describe(program_.ops()[state_op_[index]]));
+    }
+    state_op_[index] = op_index_;
+    const uint64_t found = program_.state_slots()[index].n_floats;
+    if (static_cast<double>(found) == n_floats) return;
+    complain(op, name + " holds " + std::to_string(found) + " floats, the op keeps " +
+                     std::to_string(static_cast<uint64_t>(n_floats)));
+  }
+  void check_short_conv(const bp_op& op) {
+    const auto a = attributes_of<bp_attr_short_conv>(op);
+    if (a.kernel < 2) return complain(op, "kernel must be at least 2");
+    const auto width = static_cast<double>(program_.values()[op.inputs[0]].width);
+    check_state(op, a.state_slot, width * (a.kernel - 1));
+  }
+  void check_gated_delta(const bp_op& op) {
+    const auto a = attributes_of<bp_attr_gated_delta>(op);
+    if (a.n_key_heads == 0 || a.n_heads % a.n_key_heads != 0) {
+      return complain(op, "n_heads must be a multiple of n_key_heads");
+    }
+    check_state(op, a.state_slot, static_cast<double>(a.n_heads) * a.key_dim * a.value_dim);
+  }
+
   static constexpr uint32_t kRequiredOffset = 8;  // of `required` in every attribute struct
 
   const ProgramView& program_;
@@ -405,6 +441,7 @@ class ProgramValidator {
   uint32_t op_index_ = BP_NONE;
   std::vector<bool> written_;
   std::vector<bool> weight_ok_;
+  std::vector<uint32_t> state_op_;  // of each state slot the op that names it
 };
 
 // Reports every obstacle; true when there is none.

@@ -6,8 +6,12 @@
  *     block, whose memory the backend also allocates).
  *  3. A synchronous backend does its work in submit. At most one step of an executable is in flight
  *     unless bp_memory_info says more.
- *  4. A NaN is data, never an error. A step that fails leaves all KV outside its own writes intact.
+ *  4. A NaN is data, never an error. A step that fails leaves all KV and state outside its own writes
+ *     intact.
  *  5. Results must not depend on what else is in the batch beyond the bounds of the op specs.
+ *  6. Where the program has state slots, their entries are one more group after the KV groups, in
+ *     memory and in kv_allocate: a "block" of it is one entry of all state slots together. Entry 0
+ *     is never written and never read as memory.
  */
 #ifndef BACKPLANE_BACKEND_H_
 #define BACKPLANE_BACKEND_H_
@@ -67,7 +71,7 @@ typedef struct bp_memory_info {
   uint64_t weights_bytes;   /* held by the backend beyond the mapped file */
   uint64_t workspace_bytes; /* for the largest step */
   uint64_t available_bytes; /* that kv_allocate could take now */
-  uint32_t n_groups;        /* entries of block_bytes written; the caller provides 8 */
+  uint32_t n_groups;        /* entries of block_bytes written (convention 6); at most 8 */
   uint32_t max_in_flight;   /* steps submitted and not collected; at least 1 */
   uint64_t block_bytes[8];  /* of one block of a KV group, all its slots together */
   bp_dtype k_dtype;         /* chosen */
@@ -96,7 +100,8 @@ typedef struct bp_backend_factory {
 
   bp_status (*memory)(bp_executable* executable, bp_memory_info* out, bp_error* error); /* [control] */
 
-  /* n_blocks[g] for each KV group, block 0 included; once. Block contents are undefined. [control] */
+  /* n_blocks[g] for each group of convention 6, block 0 included; once. Contents are undefined.
+   * [control] */
   bp_status (*kv_allocate)(bp_executable* executable, const uint32_t* n_blocks, uint32_t n_groups,
                            bp_error* error);
 
@@ -105,7 +110,7 @@ typedef struct bp_backend_factory {
   bp_status (*warm_up)(bp_executable* executable, const bp_progress* progress, bp_error* error);
 
   /* Starts a step; ticket names it to collect. INVALID_ARGUMENT for a batch beyond the limits of
-   * compile or with a block id out of range. [step] */
+   * compile or with a block id or state entry out of range. [step] */
   bp_status (*submit)(bp_executable* executable, const bp_batch* batch, uint64_t* ticket,
                       bp_error* error);
   /* Waits for a step; then outputs and seq_status are complete. [step] */

@@ -5,7 +5,10 @@
  *  2. block_ops are done first, in order, before any token is computed.
  *  3. Position p of sequence s lives in block block_table[p / block_size], slot p % block_size. Block 0
  *     is the null block: never written by a valid token, readable, its content meaningless.
- *  4. All memory is the host's and stays valid and unchanged (but for stop_seq) until collect.
+ *  4. A sequence's state goes in at entry state_in (0: zeros) and out at entry state_out of every state
+ *     slot. No two sequences have one state_out, and none has another's state_in; state_out may be
+ *     the sequence's own state_in where the loss of it by a step that fails is acceptable.
+ *  5. All memory is the host's and stays valid and unchanged (but for stop_seq) until collect.
  */
 #ifndef BACKPLANE_BATCH_H_
 #define BACKPLANE_BATCH_H_
@@ -70,8 +73,8 @@ typedef struct bp_batch {
   const uint32_t* query_start;   /* [n_seqs + 1] */
   const uint32_t* context_len;   /* [n_seqs] tokens in the cache after this step */
   const bp_block_table* block_tables; /* [n_groups] */
-  const int32_t* state_in;       /* [n_seqs] state entry read, 0: zeros; NULL without state slots */
-  const int32_t* state_out;      /* [n_seqs] state entry written */
+  const int32_t* state_in;       /* [n_seqs] entry read (convention 4); NULL without state slots */
+  const int32_t* state_out;      /* [n_seqs] entry written, never 0; likewise */
   const uint32_t* stop_seq;      /* [n_seqs] nonzero: stop; the host may write while the step runs, the
                                     backend polls it between ops; may be NULL */
   const bp_output* const* outputs; /* [n_outputs] */

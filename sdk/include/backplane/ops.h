@@ -307,6 +307,32 @@ typedef struct bp_attr_group_sum {
   uint64_t required;
 } bp_attr_group_sum;
 
+/* short_conv: in x [T, width]; out y; weights w [width, kernel], [bias] [width].
+ * y of token t = activation(sum over j of w[:, j] * x of token t - (kernel - 1) + j of its sequence +
+ * bias). The state slot keeps the last kernel - 1 rows of x: width * (kernel - 1) floats. */
+#define BP_OP_SHORT_CONV "short_conv"
+typedef struct bp_attr_short_conv {
+  uint32_t struct_size;
+  uint32_t state_slot; /* index into the program's state_slots; no other op names it */
+  uint64_t required;
+  uint32_t kernel;     /* columns of w */
+  uint32_t activation; /* BP_ACT_* */
+} bp_attr_short_conv;
+/* gated_delta: in qkv [T, 2*n_key_heads*key_dim + n_heads*value_dim] (q, k, v), a, b [T, n_heads];
+ * out o [T, n_heads*value_dim]; weights decay, [dt_bias], each [n_heads]. For each token in order,
+ * head h with q and k of key head h / (n_heads / n_key_heads), each divided by sqrt(|x|^2 + eps):
+ * S *= exp(decay * ln(1 + exp(a + dt_bias))); S += k (v - S^T k)^T / (1 + exp(-b)); o = scale * S^T q.
+ * The state slot keeps S of all heads: n_heads * key_dim * value_dim floats. */
+#define BP_OP_GATED_DELTA "gated_delta"
+typedef struct bp_attr_gated_delta {
+  uint32_t struct_size;
+  uint32_t state_slot; /* as in short_conv */
+  uint64_t required;
+  uint32_t n_heads, n_key_heads, key_dim, value_dim;
+  float scale;
+  float eps;
+} bp_attr_gated_delta;
+
 #ifdef __cplusplus
 }
 #endif

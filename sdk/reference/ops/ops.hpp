@@ -44,5 +44,7 @@ Status run_add_positions(const OpCall& call);
 Status run_route(const OpCall& call);
 Status run_group_matmul(const OpCall& call);
 Status run_group_sum(const OpCall& call);
+Status run_short_conv(const OpCall& call);
+Status run_gated_delta(const OpCall& call);
 
 }  // namespace bp::reference

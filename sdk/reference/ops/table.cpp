@@ -40,6 +40,8 @@ constexpr Entry kTable[] = {
     {BP_OP_ROUTE, run_route},
     {BP_OP_GROUP_MATMUL, run_group_matmul},
     {BP_OP_GROUP_SUM, run_group_sum},
+    {BP_OP_SHORT_CONV, run_short_conv},
+    {BP_OP_GATED_DELTA, run_gated_delta},
 };
 
 }  // namespace

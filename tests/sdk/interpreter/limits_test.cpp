@@ -103,7 +103,8 @@ TEST_F(Limits, BlockOps) {
   refused({BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, 0, 0, -2}, "block -2", Code::kInvalidArgument);
   refused({BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, 1, 0, 1}, "KV group 1", Code::kInvalidArgument);
   refused({7, BP_BLOCK_OF_GROUP, 0, 0, 1}, "unknown action 7", Code::kUnsupported);
-  refused({BP_BLOCK_CLEAR, BP_BLOCK_OF_STATE, 0, 0, 1}, "space 1", Code::kUnsupported);
+  refused({BP_BLOCK_CLEAR, BP_BLOCK_OF_STATE, 0, 0, 1}, "state slot 0", Code::kInvalidArgument);
+  refused({BP_BLOCK_CLEAR, 2, 0, 0, 1}, "space 2", Code::kUnsupported);
 }
 
 TEST_F(Limits, BatchesThatContradictThemselves) {
@@ -159,16 +160,17 @@ TEST(Compile, StepsWaitForKvMemory) {
 TEST(Compile, NamesEveryObstacle) {
   TinyLlama model;
   bp_program program = model.program();
-  program.n_state_slots = 1;
-  const bp_state_slot state{4};
-  program.state_slots = &state;
+  program.n_state_slots = 2;
+  const bp_state_slot states[] = {{4}, {0}};
+  program.state_slots = states;
   const std::vector<uint32_t> inputs = {program.inputs[0], 0};  // value 0 is no id
   program.inputs = inputs.data();
   program.n_inputs = 2;
   BackendSession session(kReference);
   std::string sentences;
   for (const auto& [op, sentence] : session.obstacles(program)) sentences += sentence + "\n";
-  EXPECT_THAT(sentences, HasSubstr("state slots are not supported"));
+  EXPECT_THAT(sentences, testing::AllOf(HasSubstr("state slot 1 holds nothing"),
+                                        HasSubstr("no op names state slot 0")));
   EXPECT_THAT(sentences, HasSubstr("inputs other than token ids"));
   EXPECT_FALSE(session.try_compile(program, BackendSession::default_options()).ok());
 }

@@ -188,6 +188,27 @@ TEST_F(OneOp, WeightsBeyondTheirBytes) {
               Contains(Pair(BP_NONE, HasSubstr("element type 12345"))));
 }
 
+TEST_F(OneOp, StateSlotsThatDoNotFit) {
+  bp_attr_short_conv a{};
+  a.kernel = 3;
+  const uint32_t w = weight("w", {8, 3});
+  const auto add = [&] {
+    builder_.add_op(BP_OP_SHORT_CONV, {x_}, {builder_.add_value(8)}, {w, BP_NONE}, attributes(a));
+  };
+  add();
+  expect_obstacle("state_slot is out of range");
+  const uint32_t slot = builder_.add_state_slot(16);
+  EXPECT_THAT(obstacles(builder_.build()), IsEmpty());
+  add();
+  EXPECT_THAT(obstacles(builder_.build()),
+              Contains(Pair(2u, HasSubstr("state slot 0 is that of op \"op.1\""))));
+  a.state_slot = builder_.add_state_slot(15);
+  EXPECT_NE(a.state_slot, slot);
+  add();
+  EXPECT_THAT(obstacles(builder_.build()),
+              Contains(Pair(3u, HasSubstr("state slot 1 holds 15 floats, the op keeps 16"))));
+}
+
 TEST_F(OneOp, AttentionThatDisagreesWithItsSlot) {
   builder_.add_kv_slot({builder_.add_kv_group(), 2, 4, 4});
   bp_attr_attention a{};

@@ -33,6 +33,7 @@ CaseProgram::CaseProgram(const OpSpec& spec, const OpCase& c, const CaseRun& run
   fill_inputs();
   fill_weights();
   add_kv();
+  add_state();
   add_outputs();
   add_op();
   select_outputs();
@@ -129,6 +130,9 @@ std::vector<float> CaseProgram::weight_values(const SlotSchema& slot,
   for (const uint64_t d : dims) n *= d;
   const float deviation = dims.size() > 1 ? 1 / std::sqrt(static_cast<float>(dims.back())) : 1.0f;
   std::vector<float> values = normal_values(seed(slot.name), n, deviation);
+  if (slot.name == "decay") {
+    for (float& value : values) value = -std::fabs(value);
+  }
   if (slot.name != "inv_freq") return values;
   for (uint64_t i = 0; i < n; ++i) {
     const double exponent = -static_cast<double>(i) / static_cast<double>(n);
@@ -166,6 +170,16 @@ void CaseProgram::add_kv() {
   const uint32_t k = random_rows("k", uint64_t{n_kv_heads} * k_dim);
   const uint32_t v = random_rows("v", uint64_t{n_kv_heads} * v_dim);
   builder_.add_op(BP_OP_KV_WRITE, {k, v}, {}, {}, ProgramBuilder::attributes(bp_attr_kv_write{}));
+}
+
+void CaseProgram::add_state() {
+  if (find_attribute(schema_, "state_slot") == nullptr) return;
+  has_state_ = true;
+  if (spec_.name == BP_OP_SHORT_CONV) {
+    builder_.add_state_slot(dimension("width*(kernel - 1)"));
+  } else {
+    builder_.add_state_slot(dimension("n_heads*key_dim*value_dim"));
+  }
 }
 
 void CaseProgram::add_outputs() {

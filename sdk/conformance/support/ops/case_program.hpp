@@ -20,6 +20,7 @@ class CaseProgram {
 
   [[nodiscard]] ProgramBuilder& builder() { return builder_; }
   [[nodiscard]] uint32_t n_groups() const { return has_kv_ ? 1 : 0; }
+  [[nodiscard]] bool has_state() const { return has_state_; }
   // Names and widths of the program outputs, which are the op's.
   struct Output {
     std::string name;
@@ -45,6 +46,7 @@ class CaseProgram {
                                                  const std::vector<uint64_t>& dims) const;
   void fill_weights();
   void add_kv();
+  void add_state();
   void add_outputs();
   void add_op();
   void select_outputs();
@@ -56,7 +58,7 @@ class CaseProgram {
   ProgramBuilder builder_;
   AttributeBuffer attributes_;
   uint32_t n_rows_ = 0, ids_ = BP_NONE;
-  bool has_kv_ = false;
+  bool has_kv_ = false, has_state_ = false;
   std::map<std::string, uint32_t> inputs_, outputs_, weights_;
   std::vector<Output> program_outputs_;
 };

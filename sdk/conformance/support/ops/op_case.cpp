@@ -21,6 +21,7 @@ class CaseSteps {
   // The part that is cached (false) or the part that is looked at (true).
   [[nodiscard]] BatchBuilder batch(bool looked_at) const {
     BatchBuilder batch;
+    std::vector<int32_t> state_in, state_out;
     uint32_t row = 0;
     for (uint32_t s = 0; s < case_.sequences.size(); ++s) {
       const auto [n_cached, n_new] = case_.sequences[s];
@@ -30,13 +31,22 @@ class CaseSteps {
       if (n > 0) {
         const uint32_t position = first_position_ + first;
         batch.add_sequence(tokens, static_cast<int32_t>(position), blocks(s, position + n));
+        state_in.push_back(looked_at && n_cached > 0 ? entry(s, false) : 0);
+        state_out.push_back(entry(s, looked_at && !continues_in_place(s)));
       }
       row += n_cached + n_new;
     }
+    if (program_.has_state()) batch.set_states(std::move(state_in), std::move(state_out));
     return batch;
   }
 
  private:
+  // Every third sequence.
+  static bool continues_in_place(uint32_t s) { return s % 3 == 2; }
+  // The state entry that sequence s has after each part.
+  static int32_t entry(uint32_t s, bool looked_at) {
+    return static_cast<int32_t>(looked_at ? 1 + s : kBlocks - 1 - s);
+  }
   // Blocks of sequence s: every n_seqs-th one, descending.
   [[nodiscard]] std::vector<int32_t> blocks(uint32_t s, uint32_t n_tokens) const {
     std::vector<int32_t> blocks;
@@ -77,7 +87,7 @@ void compile(BackendSession& session, CaseProgram& program, const CaseRun& run) 
       session.try_compile(program.builder().build(), options_of(run, program.n_groups() > 0));
   if (status.code() == Code::kUnsupported) throw Skip(status.message());
   if (!status.ok()) throw Failure("compile: " + status.message());
-  session.allocate(program.n_groups(), kBlocks);
+  session.allocate(program.n_groups() + (program.has_state() ? 1 : 0), kBlocks);
 }
 
 }  // namespace
@@ -103,7 +113,8 @@ std::vector<CaseOutput> run_case_outputs(const bp_backend_factory& factory, cons
   const CaseSteps steps(program, c, run.first_position, session.memory().block_size);
 
   BatchBuilder cached = steps.batch(false);
-  if (program.n_groups() > 0 && cached.n_tokens() > 0) run_step(session, cached, 1);
+  const bool keeps = program.n_groups() > 0 || program.has_state();
+  if (keeps && cached.n_tokens() > 0) run_step(session, cached, program.n_groups());
 
   BatchBuilder looked_at = steps.batch(true);
   std::vector<uint32_t> rows = c.select;

@@ -10,6 +10,7 @@
 #include "backplane/reference/kernel_places.hpp"
 #include "backplane/reference/kv_cache.hpp"
 #include "backplane/reference/op_call.hpp"
+#include "backplane/reference/state_cache.hpp"
 #include "backplane/reference/weight_store.hpp"
 #include "backplane/reference/workers.hpp"
 
@@ -45,6 +46,7 @@ class ReferenceExecutable : public Executable {
 
  private:
   static Status interpret(const OpCall& call);
+  void apply(const bp_block_op& op);
   [[nodiscard]] uint64_t n_rows_of(const bp_value& value, const Step& step) const;
   [[nodiscard]] std::vector<float> take_buffer();
   void open_outputs(const bp_op& op, const Step& step);
@@ -59,6 +61,7 @@ class ReferenceExecutable : public Executable {
   KernelPlaces kernels_;
   Workers workers_;
   KvCache kv_;
+  StateCache states_;
 
   std::vector<uint32_t> last_use_;           // op that reads a value last; n_ops for outputs
   std::vector<Matrix> values_;               // of the step

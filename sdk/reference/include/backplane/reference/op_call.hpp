@@ -10,6 +10,7 @@
 #include "backplane/reference/kernel_places.hpp"
 #include "backplane/reference/kv_cache.hpp"
 #include "backplane/reference/matrix.hpp"
+#include "backplane/reference/state_cache.hpp"
 #include "backplane/reference/weight_store.hpp"
 #include "backplane/reference/workers.hpp"
 
@@ -18,10 +19,12 @@ namespace bp::reference {
 // A batch while it is executed.
 class Step {
  public:
-  Step(const bp_batch& batch, const ProgramView& program, KvCache& kv, const Workers& workers);
+  Step(const bp_batch& batch, const ProgramView& program, KvCache& kv, StateCache& states,
+       const Workers& workers);
 
   [[nodiscard]] const bp_batch& batch() const { return batch_; }
   [[nodiscard]] KvCache& kv() const { return kv_; }
+  [[nodiscard]] StateCache& states() const { return states_; }
   [[nodiscard]] const Workers& workers() const { return workers_; }
   [[nodiscard]] uint32_t sequence_of(uint64_t token) const { return sequence_of_[token]; }
   [[nodiscard]] bool is_running(uint32_t sequence) const {
@@ -41,6 +44,7 @@ class Step {
  private:
   const bp_batch& batch_;
   KvCache& kv_;
+  StateCache& states_;
   const Workers& workers_;
   std::vector<uint32_t> sequence_of_;                   // [n_tokens]
   std::vector<std::span<const uint32_t>> output_rows_;  // of each program output
