@@ -77,11 +77,8 @@ void check_limits(const ProgramView& program, CheckReport& report) {
     if (program.values()[input].dtype == BP_DTYPE_I32) continue;
     report.obstacle(BP_NONE, "program inputs other than token ids are not supported");
   }
-  if (program.header().n_state_slots > 0) {
-    report.obstacle(BP_NONE, "state slots are not supported");
-  }
-  if (program.header().n_kv_groups > kMaxGroups) {
-    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " KV groups");
+  if (program.n_groups() > kMaxGroups) {
+    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " groups of blocks");
   }
   for (const bp_value& value : program.values()) {
     if (value.width <= kMaxDimension) continue;
@@ -119,7 +116,7 @@ Result<MemoryNeeds> CpuBackend::memory_needs(const ProgramView& program,
                                              const bp_compile_options& options) const {
   BP_ASSIGN(const KvCache kv, make_kv(program, options));
   MemoryNeeds needs = MemoryNeeds::of(program);
-  needs.kv = kv.bytes_of(options.max_context);
+  needs.kv = kv.bytes_of(options.max_context) + StateCache(program).entry_bytes();
   return needs;
 }
 

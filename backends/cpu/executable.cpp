@@ -31,6 +31,7 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
       team_(std::move(team)),
       kernels_(kernels),
       kv_(std::move(kv)),
+      states_(*program_),
       shares_(n_threads_) {}
 
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
@@ -53,18 +54,28 @@ Status CpuExecutable::memory(bp_memory_info& out) {
   // The part of mapped weights that stays was chosen to leave room for the cache of one sequence of
   // full length; hosts take half of what is available.
   const uint64_t beside_weights = available - std::min(available, stream_.resident_bytes());
-  const uint64_t for_kv = std::min(2 * kv_.bytes_of(options_.max_context), available / 2);
+  const uint64_t of_sequence = kv_.bytes_of(options_.max_context) + states_.entry_bytes();
+  const uint64_t for_kv = std::min(2 * of_sequence, available / 2);
   out.available_bytes = std::max(beside_weights, for_kv);
-  out.n_groups = program_->header().n_kv_groups;
+  out.n_groups = program_->n_groups();
   out.max_in_flight = 1;
-  for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  const uint32_t n_kv_groups = program_->header().n_kv_groups;
+  for (uint32_t g = 0; g < n_kv_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  if (out.n_groups > n_kv_groups) out.block_bytes[n_kv_groups] = states_.entry_bytes();
   out.k_dtype = dtype_of(kv_.k_type());
   out.v_dtype = dtype_of(kv_.v_type());
   return {};
 }
 
 Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
-  return kv_.allocate(n_blocks);
+  if (n_blocks.size() != program_->n_groups()) {
+    return invalid_argument("block counts of " + std::to_string(n_blocks.size()) +
+                            " groups were given, the program has " +
+                            std::to_string(program_->n_groups()));
+  }
+  const uint32_t n_kv_groups = program_->header().n_kv_groups;
+  BP_TRY(kv_.allocate(n_blocks.first(n_kv_groups)));
+  return n_blocks.size() > n_kv_groups ? states_.allocate(n_blocks.back()) : Status();
 }
 
 // Touches workspace and mapped weights, so that the first steps meet no page faults in them.
@@ -91,6 +102,8 @@ Status CpuExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.block_size = kv_.block_size();
   limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
   limits.n_blocks = kv_.n_blocks();
+  limits.n_state_slots = states_.n_slots();
+  limits.n_state_entries = states_.n_entries();
   BP_TRY(validate_batch(batch, limits));
   Step(*this, batch).run();
   if (plan_.kernel_failure != nullptr) BP_TRY(plan_.kernel_failure->take());

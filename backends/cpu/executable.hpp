@@ -7,6 +7,7 @@
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/kv_cache.hpp"
 #include "backends/cpu/plan/plan.hpp"
+#include "backends/cpu/state_cache.hpp"
 #include "backends/cpu/threads/team.hpp"
 #include "backends/cpu/threads/work_shares.hpp"
 #include "backends/cpu/weights/weight_stream.hpp"
@@ -47,6 +48,7 @@ class CpuExecutable : public Executable {
   std::shared_ptr<const Team> team_;
   const Kernels& kernels_;
   KvCache kv_;
+  StateCache states_;
   Plan plan_;
   WeightStream stream_;
   AlignedBuffer workspace_;

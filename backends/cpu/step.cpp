@@ -33,6 +33,7 @@ Step::Step(CpuExecutable& executable, const bp_batch& batch)
   context_.batch = &batch_;
   context_.kernels = &executable.kernels_;
   context_.kv = &executable.kv_;
+  context_.states = &executable.states_;
   context_.values = values_;
   context_.sequence_of = sequence_of_;
   context_.outputs = output_rows_;
@@ -43,7 +44,14 @@ Step::Step(CpuExecutable& executable, const bp_batch& batch)
 }
 
 void Step::run() {
-  for (uint32_t i = 0; i < batch_.n_block_ops; ++i) executable_.kv_.apply(batch_.block_ops[i]);
+  for (uint32_t i = 0; i < batch_.n_block_ops; ++i) {
+    const bp_block_op& op = batch_.block_ops[i];
+    if (op.space == BP_BLOCK_OF_STATE) {
+      executable_.states_.apply(op);
+    } else {
+      executable_.kv_.apply(op);
+    }
+  }
   if (batch_.n_tokens == 0) return;
   fail_bad_tokens();
   open_from(0);

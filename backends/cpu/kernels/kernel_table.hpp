@@ -187,6 +187,16 @@ using AccumulateTile = void (*)(const KvTile& tile, const float* probabilities, 
 // Whether all that accumulate_tile of a type reads for positions [first, end) is finite.
 using ValuesFinite = bool (*)(const KvTile& tile, uint32_t first, uint32_t end);
 
+// What one token of the delta rule is to all columns of a head.
+struct DeltaToken {
+  const float* q;  // [key_dim], normalised and scaled
+  const float* k;  // [key_dim], normalised
+  uint32_t key_dim;
+  float k_dot_q;
+  float decay;  // of the state
+  float beta;   // share of what is remembered anew
+};
+
 struct Kernels {
   const char* name;
   uint32_t max_panel_rows;
@@ -214,6 +224,15 @@ struct Kernels {
   void (*activate)(uint32_t activation, const float* x, float* y, size_t n);
   // Turns the pairs (x[i], x[i + n_pairs]) by angles given by cosine and sine.
   void (*rotate_halves)(const float* cosines, const float* sines, size_t n_pairs, float* x);
+
+  float (*dot)(const float* a, const float* b, size_t n);
+  // y = sum over j < n_rows of rows[j] * row j of the weights + bias; bias may be null.
+  void (*convolve)(const float* const* rows, const float* weights, size_t weight_stride,
+                   uint32_t n_rows, const float* bias, float* y, size_t n);
+  // Columns of one head, v and o [n_columns]; the state [n_columns / 16, rounded up][key_dim][16]
+  // is read from `from` and written to `to`, which may be the same.
+  void (*delta_rule)(const DeltaToken& token, const float* from, float* to, const float* v,
+                     float* o, size_t n_columns);
 
   void (*from_f32[kFloatTypes])(const float* x, void* y, size_t n);  // rounds to nearest even
 

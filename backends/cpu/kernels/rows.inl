@@ -2,25 +2,12 @@
 
 #include "backends/cpu/kernels/block_scale.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/lanes.inl"
 #include "backends/cpu/kernels/math.inl"
+#include "backends/cpu/kernels/recurrent.inl"
 
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
-
-// f(offset, load, store) for each 16 columns; the last ones partial.
-template <class F>
-inline void for_lanes(size_t n, F&& f) {
-  size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    f(
-        i, [](const float* p) { return load(p); }, [](float* p, F32x16 x) { store(p, x); });
-  }
-  if (const size_t rest = n - i; rest > 0) {
-    f(
-        i, [=](const float* p) { return load_first(p, rest); },
-        [=](float* p, F32x16 x) { store_first(p, x, rest); });
-  }
-}
 
 float sum_of_squared_differences(const float* x, float mean, size_t n) {
   F32x16 total = zero();
@@ -167,6 +154,9 @@ void set_row_kernels(Kernels& kernels) {
   kernels.softcap = softcap_row;
   kernels.activate = activate_row;
   kernels.rotate_halves = rotate_halves;
+  kernels.dot = dot_rows;
+  kernels.convolve = convolve;
+  kernels.delta_rule = delta_rule;
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

@@ -80,6 +80,8 @@ Status Planner::plan_op(uint32_t index) {
   if (kind == BP_OP_ROUTE) return plan_route(op);
   if (kind == BP_OP_GROUP_MATMUL) return plan_group_matmul(op);
   if (kind == BP_OP_GROUP_SUM) return plan_group_sum(op);
+  if (kind == BP_OP_SHORT_CONV) return plan_short_conv(op);
+  if (kind == BP_OP_GATED_DELTA) return plan_gated_delta(op);
   if (kind == BP_OP_ACTIVATE) {
     BP_ASSIGN(const bool overridden, activate_by_kernel(op));
     if (overridden) return {};

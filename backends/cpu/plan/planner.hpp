@@ -102,6 +102,10 @@ class Planner {
   void add_group_sum(RowCount count, uint32_t x, uint32_t shares, uint32_t n_groups, uint32_t out,
                      uint32_t width);
 
+  // plan_recurrent.cpp
+  Status plan_short_conv(const bp_op& op);
+  Status plan_gated_delta(const bp_op& op);
+
   // plan_attention.cpp
   Status plan_rope(const bp_op& op);
   Status plan_rotate(const bp_op& op);

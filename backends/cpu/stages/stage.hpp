@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kv_cache.hpp"
+#include "backends/cpu/state_cache.hpp"
 #include "backends/cpu/threads/work_shares.hpp"
 #include "backplane/batch.h"
 
@@ -25,6 +26,7 @@ struct StepContext {
   const bp_batch* batch = nullptr;
   const Kernels* kernels = nullptr;
   KvCache* kv = nullptr;
+  StateCache* states = nullptr;
   std::span<const RowsView> values;                    // by buffer index of the plan
   std::span<const uint32_t> sequence_of;               // [n_tokens]
   std::span<const std::span<const uint32_t>> outputs;  // token indices wanted of each output
