@@ -37,6 +37,7 @@ struct Measured {
 struct Cost {
   double weight_bytes = 0;  // read by a decode step, whatever its batch
   double kv_bytes = 0;      // of a token of context
+  double state_bytes = 0;   // read and written in a step, of a sequence
   double operations = 0;    // multiplications and additions of a prefill token with weights
 };
 
@@ -62,6 +63,7 @@ Cost cost_of(const runtime::CompiledModel& compiled) {
     cost.kv_bytes +=
         static_cast<double>(compiled.memory.block_bytes[g]) / compiled.memory.block_size;
   }
+  cost.state_bytes = 2 * static_cast<double>(compiled.state_bytes);
   return cost;
 }
 
@@ -201,7 +203,8 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
   }
   if (machine.bandwidth_gb_s == 0) return "";
   const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
-  const double step_bytes = cost.weight_bytes + m.n_sequences * context * cost.kv_bytes;
+  const double of_sequence = context * cost.kv_bytes + cost.state_bytes;
+  const double step_bytes = cost.weight_bytes + m.n_sequences * of_sequence;
   return fmt::format("{:.0f} % of the bandwidth", 100 * m.tokens_s / m.n_sequences * step_bytes /
                                                       (machine.bandwidth_gb_s * 1e9));
 }
@@ -265,7 +268,7 @@ Status bench(const BenchOptions& options) {
       options, std::min(compiled.limits.context, compiled.parts->model.context_length));
   if (depths.empty()) return invalid_argument("no depth fits the model's context");
   BP_ASSIGN(const uint32_t n_blocks, choose_n_blocks(options, compiled.memory, depths));
-  BP_TRY(runtime::allocate_kv(compiled.executable, compiled.memory, n_blocks));
+  BP_TRY(runtime::allocate_kv(compiled, n_blocks, compiled.limits.max_sequences + 1));
   BP_TRY(compiled.executable.warm_up(nullptr));
   BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks).run(depths));
   const Machine machine = probe_machine(runtime->n_threads());

@@ -61,6 +61,12 @@ std::vector<bp_block_op> BenchSession::copies_of_context(uint32_t n_tokens) cons
       }
     }
   }
+  const uint32_t n_state_slots = compiled_.parts->program.c().n_state_slots;
+  for (uint32_t slot = 0; slot < n_state_slots; ++slot) {
+    for (uint32_t s = 1; s < n_sequences_; ++s) {
+      copies.push_back({BP_BLOCK_COPY, BP_BLOCK_OF_STATE, slot, 1, static_cast<int32_t>(1 + s)});
+    }
+  }
   return copies;
 }
 
@@ -80,6 +86,9 @@ Status BenchSession::step(std::span<const uint32_t> query_start, uint32_t positi
     context_len[s] = position + end - begin;
     last_rows[s] = end - 1;
   }
+  std::vector<int32_t> state_out(n_seqs), state_in(n_seqs, 0);
+  std::iota(state_out.begin(), state_out.end(), 1);
+  if (position > 0) state_in = state_out;
   const std::vector<bp_block_table> tables(compiled_.memory.n_groups,
                                            bp_block_table{block_table_.data(), stride_, 0});
   std::vector<int32_t> seq_status(n_seqs, BP_SEQ_OK);
@@ -102,6 +111,8 @@ Status BenchSession::step(std::span<const uint32_t> query_start, uint32_t positi
   batch.query_start = query_start.data();
   batch.context_len = context_len.data();
   batch.block_tables = tables.data();
+  batch.state_in = state_in.data();
+  batch.state_out = state_out.data();
   batch.outputs = outputs;
   batch.seq_status = seq_status.data();
   uint64_t ticket = 0;

@@ -18,7 +18,8 @@ class BenchSession {
   static uint64_t blocks_needed(const bp_memory_info& memory, uint32_t n_sequences,
                                 uint32_t context);
 
-  // `compiled` outlives the session and has KV memory of `n_blocks`.
+  // `compiled` outlives the session and has KV memory of `n_blocks`, and state entries for every
+  // sequence.
   BenchSession(const runtime::CompiledModel& compiled, uint32_t n_blocks);
 
   // Sequences of at most so many tokens; sequence s owns the s-th run of blocks. Their content

@@ -128,6 +128,9 @@ void print_human(const Json& d) {
   fmt::print("weights       {:.1f} MB\n", memory["weights_bytes"].get<double>() / 1e6);
   fmt::print("KV cache      {:.1f} KB a token (f16)\n",
              memory["kv_bytes_per_token"].get<double>() / 1e3);
+  if (memory["state_bytes"] != 0) {
+    fmt::print("state         {:.1f} KB a sequence\n", memory["state_bytes"].get<double>() / 1e3);
+  }
   if (memory.contains("chosen")) print_plan(memory);
   fmt::print("\nhyper-parameters\n");
   for (const auto& [name, value] : d["hyperparameters"].items()) {

@@ -26,9 +26,8 @@ Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint3
   BP_ASSIGN(
       runtime::CompiledModel compiled,
       runtime::compile_model(*runtime, config, std::move(model), limits, nullptr, make_backend));
-  BP_ASSIGN(const runtime::KvPlan plan,
-            runtime::plan_kv(compiled.memory, compiled.limits, context, std::nullopt));
-  BP_TRY(runtime::allocate_kv(compiled.executable, compiled.memory, plan.n_blocks));
+  BP_ASSIGN(const runtime::KvPlan plan, runtime::plan_kv(compiled, context, std::nullopt));
+  BP_TRY(runtime::allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
   BP_TRY(compiled.executable.warm_up(nullptr));
   return SingleSequence(std::move(runtime), std::move(compiled), context);
 }
@@ -83,6 +82,7 @@ Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position, 
   output.data = logits;
   output.row_stride_bytes = n_vocab() * sizeof(float);
   const bp_output* outputs[] = {&output};
+  const int32_t state_in = position == 0 ? 0 : kStateEntry, state_out = kStateEntry;
   int32_t seq_status = BP_SEQ_OK;
   auto batch = make_growable<bp_batch>();
   batch.n_tokens = n;
@@ -94,6 +94,8 @@ Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position, 
   batch.query_start = query_start;
   batch.context_len = &context_len;
   batch.block_tables = tables_.data();
+  batch.state_in = &state_in;
+  batch.state_out = &state_out;
   batch.outputs = outputs;
   batch.seq_status = &seq_status;
   uint64_t ticket = 0;

@@ -26,12 +26,14 @@ class SingleSequence {
   [[nodiscard]] uint32_t n_vocab() const { return compiled_.parts->model.n_vocab; }
   [[nodiscard]] Status check(std::span<const int32_t> tokens) const;
 
-  // Computes tokens[0, n) that follow `position` earlier ones, with the logits behind the last
-  // n_rows of them. n_rows is at most kMaxStepTokens.
-  // logits: [n_rows, n_vocab].
+  // Computes tokens[0, n) that follow the `position` ones computed last, or begins anew at 0, with
+  // the logits behind the last n_rows of them. n_rows is at most kMaxStepTokens. logits: [n_rows,
+  // n_vocab].
   Status append(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows, float* logits);
 
  private:
+  static constexpr int32_t kStateEntry = 1;
+
   SingleSequence(std::unique_ptr<runtime::Runtime> runtime, runtime::CompiledModel compiled,
                  uint32_t context);
   Status step(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows, float* logits);

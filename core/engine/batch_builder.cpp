@@ -19,6 +19,8 @@ void clear(Batch& b, size_t n_seqs) {
   b.positions.clear();
   b.rows.clear();
   b.context_len.clear();
+  b.state_in.clear();
+  b.state_out.clear();
   b.requests.clear();
   b.query_start.assign(1, 0);
   b.first_row.assign(1, 0);
@@ -40,6 +42,8 @@ void add_sequence(const Planned& planned, Batch& b) {
   b.query_start.push_back(static_cast<uint32_t>(b.tokens.size()));
   b.first_row.push_back(static_cast<uint32_t>(b.rows.size()));
   b.context_len.push_back(end);
+  b.state_in.push_back(s.table.state);
+  b.state_out.push_back(s.table.next_state);
   b.requests.push_back(s.request->id);
 }
 
@@ -86,6 +90,8 @@ void build_batch(const Plan& plan, const kv::BlockManager& kv, Batch& b) {
   b.c.query_start = b.query_start.data();
   b.c.context_len = b.context_len.data();
   b.c.block_tables = b.tables.data();
+  b.c.state_in = b.state_in.data();
+  b.c.state_out = b.state_out.data();
   b.c.stop_seq = b.stop_seq.data();
   b.c.outputs = b.outputs;
   b.c.seq_status = b.seq_status.data();

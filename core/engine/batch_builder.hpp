@@ -25,6 +25,7 @@ struct Batch {
   std::vector<int32_t> seq_status;              // [n_seqs]
   std::vector<int32_t> blocks;                  // [n_seqs, stride], the same for all KV groups
   std::vector<bp_block_table> tables;           // [n_groups]
+  std::vector<int32_t> state_in, state_out;     // [n_seqs]
   std::vector<uint32_t> rows;                   // [n_rows] indices of tokens
   std::vector<uint32_t> first_row;              // [n_seqs + 1] rows of sequence i
   std::vector<RequestId> requests;              // [n_seqs]

@@ -90,6 +90,7 @@ void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new
   if (!outcome.error.ok()) return fail(s, outcome.error, c);
   if (!outcome.computed) return;
   s.n_computed += planned.n_tokens;
+  c.finish.kv.advance_state(s.table);
   c.finish.kv.register_full(s.table, s.tokens, s.n_computed, s.request->salt);
   commit_prompt_logprobs(s, outcome, c);
   if (s.request->request.prompt_only && s.n_computed == s.n_prompt) {

@@ -38,8 +38,9 @@ struct EngineParts {
 
   plugin::ExecutableHandle executable;  // after kv_allocate and warm_up
   uint32_t n_kv_groups = 1;
-  uint32_t block_size = 0;  // as the backend answered
-  uint32_t n_blocks = 0;    // given to kv_allocate for every group
+  uint32_t block_size = 0;       // as the backend answered
+  uint32_t n_blocks = 0;         // given to kv_allocate for every group
+  uint32_t n_state_entries = 0;  // likewise for state slots; 0 without them
 
   plugin::SchedulerHandle scheduler;
   SamplerSet samplers;

@@ -52,8 +52,13 @@ uint32_t fit_rows(const Sequence& s, uint32_t& n, uint32_t room) {
 void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContext& c, Plan& plan) {
   uint32_t n = std::min(n_tokens, s.n_tokens() - s.n_computed);
   const uint32_t n_rows = fit_rows(s, n, row_room);
-  // Where preempted sequences shared blocks, fewer came free than the scheduler could know.
-  if (n == 0 || !c.kv.reserve(s.table, s.n_computed, s.n_computed + n, plan.block_ops)) return;
+  if (n == 0) return;
+  if (!c.kv.reserve(s.table, s.n_computed, s.n_computed + n, plan.block_ops)) {
+    // Where preempted sequences shared blocks, fewer came free than the scheduler could know. A
+    // sequence that waits for a state entry lets go of the one it shares with others.
+    if (c.kv.lacks_state(s.table)) preempt(s, c);
+    return;
+  }
   plan.sequences.push_back({&s, n});
   plan.n_tokens += n;
   plan.n_rows += n_rows;

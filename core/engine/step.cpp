@@ -14,7 +14,8 @@ namespace bp::engine {
 namespace {
 
 kv::BlockManager::Options block_options(const EngineParts& parts) {
-  return {parts.n_blocks, parts.block_size, parts.n_kv_groups, parts.limits.prefix_cache};
+  return {parts.n_blocks, parts.block_size, parts.n_kv_groups, parts.limits.prefix_cache,
+          parts.n_state_entries};
 }
 
 }  // namespace

@@ -6,8 +6,12 @@
 namespace bp::kv {
 
 BlockManager::BlockManager(const Options& options)
-    : options_(options), pool_(options.n_blocks), cache_(options.n_blocks) {
+    : options_(options),
+      pool_(options.n_blocks),
+      states_(options.n_state_entries),
+      cache_(options.n_blocks) {
   assert(options.block_size >= 1);
+  options_.prefix_cache = options.prefix_cache && !states_.is_used();
 }
 
 uint32_t BlockManager::n_held(const BlockTable& table, uint32_t n_computed) const {
@@ -87,7 +91,8 @@ bool BlockManager::reserve(BlockTable& table, uint32_t n_computed, uint32_t n_to
   const uint32_t wanted = std::max(blocks_for(n_tokens), size);
   const uint32_t next = n_computed / options_.block_size;
   const bool copies = n_tokens > n_computed && next < size && pool_.n_users(table.blocks[next]) > 1;
-  if (wanted - size + (copies ? 1 : 0) > n_available()) return false;
+  if (wanted - size + (copies ? 1 : 0) > n_available() || lacks_state(table)) return false;
+  reserve_state(table);
   if (copies) {
     const BlockId source = table.blocks[next];
     std::vector<BlockId> copy;
@@ -102,6 +107,24 @@ bool BlockManager::reserve(BlockTable& table, uint32_t n_computed, uint32_t n_to
   return allocate(wanted - size, last, table.blocks);
 }
 
+bool BlockManager::lacks_state(const BlockTable& table) const {
+  if (!states_.is_used() || table.next_state != kZeroState || states_.n_free() > 0) return false;
+  return table.state == kZeroState || states_.n_holders(table.state) > 1;
+}
+
+// In place where nobody else needs the state as it is: a step that fails ends its sequences.
+void BlockManager::reserve_state(BlockTable& table) {
+  if (!states_.is_used() || table.next_state != kZeroState) return;
+  const bool is_own = table.state != kZeroState && states_.n_holders(table.state) == 1;
+  table.next_state = is_own ? table.state : states_.take();
+}
+
+void BlockManager::advance_state(BlockTable& table) {
+  if (table.next_state != table.state) states_.remove_holder(table.state);
+  table.state = table.next_state;
+  table.next_state = kZeroState;
+}
+
 BlockTable BlockManager::fork(const BlockTable& table, uint32_t n_tokens) {
   BlockTable forked;
   forked.blocks.assign(table.blocks.begin(), table.blocks.begin() + blocks_for(n_tokens));
@@ -110,6 +133,8 @@ BlockTable BlockManager::fork(const BlockTable& table, uint32_t n_tokens) {
   forked.n_registered = table.n_registered;
   forked.prefix = table.prefix;
   for (const BlockId block : forked.blocks) use(block);
+  forked.state = table.state;
+  states_.add_holder(forked.state);
   return forked;
 }
 
@@ -126,6 +151,8 @@ void BlockManager::register_full(BlockTable& table, std::span<const int32_t> tok
 void BlockManager::release(BlockTable& table) {
   // From the end, so that of idle blocks the longest prefixes are given up first.
   for (auto it = table.blocks.rbegin(); it != table.blocks.rend(); ++it) drop(*it);
+  if (table.next_state != table.state) states_.remove_holder(table.next_state);
+  states_.remove_holder(table.state);
   table = {};
 }
 
@@ -150,7 +177,23 @@ bool BlockManager::consistent(std::span<const BlockTable* const> tables) const {
     n_free += pool_.is_free(block) ? 1 : 0;
     n_idle += !pool_.is_free(block) && n == 0 ? 1 : 0;
   }
-  return users[0] == 0 && n_free == pool_.n_free() && n_idle == cache_.n_idle();
+  return users[0] == 0 && n_free == pool_.n_free() && n_idle == cache_.n_idle() &&
+         states_consistent(tables);
+}
+
+bool BlockManager::states_consistent(std::span<const BlockTable* const> tables) const {
+  if (!states_.is_used()) return true;
+  std::vector<uint32_t> holders(options_.n_state_entries, 0);
+  for (const BlockTable* table : tables) {
+    ++holders[static_cast<size_t>(table->state)];
+    if (table->next_state != table->state) ++holders[static_cast<size_t>(table->next_state)];
+  }
+  uint32_t n_free = 0;
+  for (uint32_t entry = 1; entry < options_.n_state_entries; ++entry) {
+    if (holders[entry] != states_.n_holders(static_cast<StateEntry>(entry))) return false;
+    n_free += holders[entry] == 0 ? 1 : 0;
+  }
+  return n_free == states_.n_free();
 }
 
 }  // namespace bp::kv

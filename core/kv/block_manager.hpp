@@ -10,14 +10,18 @@
 #include "backplane/batch.h"
 #include "core/kv/block_pool.hpp"
 #include "core/kv/prefix_cache.hpp"
+#include "core/kv/state_pool.hpp"
 
 namespace bp::kv {
 
 // The blocks of one sequence; all KV groups use the same ids. Filled and emptied by BlockManager.
 struct BlockTable {
-  std::vector<BlockId> blocks;       // position p lives in blocks[p / block_size]
-  uint32_t n_registered = 0;         // leading blocks known to the prefix cache
-  PrefixNode prefix = kEmptyPrefix;  // of those
+  std::vector<BlockId> blocks;         // position p lives in blocks[p / block_size]
+  uint32_t n_registered = 0;           // leading blocks known to the prefix cache
+  PrefixNode prefix = kEmptyPrefix;    // of those
+  StateEntry state = kZeroState;       // after the computed tokens; other tables may hold it too
+  StateEntry next_state = kZeroState;  // after those that are reserved; `state` itself where no
+                                       // other table holds it
 };
 
 class BlockManager {
@@ -26,7 +30,8 @@ class BlockManager {
     uint32_t n_blocks = 1;  // null block included
     uint32_t block_size = 1;
     uint32_t n_groups = 1;
-    bool prefix_cache = true;
+    bool prefix_cache = true;      // without state entries: a block does not say what they held
+    uint32_t n_state_entries = 0;  // zero entry included; 0: the program has no state slots
   };
   explicit BlockManager(const Options& options);
 
@@ -56,12 +61,17 @@ class BlockManager {
   // Finds a prefix, and an empty table becomes a user of its blocks.
   uint32_t take_prefix(BlockTable& table, std::span<const int32_t> tokens, std::string_view salt);
 
-  // Makes positions [n_computed, n_tokens) writable: adds blocks, and replaces the shared block
-  // that n_computed lies in by a copy, whose block_ops are appended. Changes nothing and answers
-  // false when there are not enough blocks.
+  // Makes positions [n_computed, n_tokens) writable: adds blocks, replaces the shared block that
+  // n_computed lies in by a copy, whose block_ops are appended, and finds an entry for the state
+  // after them. Changes nothing and answers false when there are not enough blocks or entries.
   bool reserve(BlockTable& table, uint32_t n_computed, uint32_t n_tokens,
                std::vector<bp_block_op>& block_ops);
-  // A table that shares the blocks of the first n_tokens tokens.
+  // Whether reserve fails until other tables give up state entries.
+  [[nodiscard]] bool lacks_state(const BlockTable& table) const;
+  // The reserved positions are computed: next_state becomes the state.
+  void advance_state(BlockTable& table);
+  // A table that shares the blocks of the first n_tokens tokens, which are all that are computed,
+  // and the state after them.
   BlockTable fork(const BlockTable& table, uint32_t n_tokens);
   // Makes the full blocks of the first n_computed tokens findable. `tokens` holds at least those.
   void register_full(BlockTable& table, std::span<const int32_t> tokens, uint32_t n_computed,
@@ -76,7 +86,9 @@ class BlockManager {
   [[nodiscard]] bool consistent(std::span<const BlockTable* const> tables) const;
 
  private:
+  [[nodiscard]] bool states_consistent(std::span<const BlockTable* const> tables) const;
   [[nodiscard]] bool allocate(uint32_t n, BlockId after, std::vector<BlockId>& out);
+  void reserve_state(BlockTable& table);
   void use(BlockId block);
   void drop(BlockId block);
 
@@ -87,6 +99,7 @@ class BlockManager {
 
   Options options_;
   BlockPool pool_;
+  StatePool states_;
   PrefixCache cache_;
 };
 

@@ -119,12 +119,18 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
   if (!overrides.empty()) options.required |= BP_COMPILE_OVERRIDES;
   BP_ASSIGN(plugin::ExecutableHandle executable,
             parts->backend.compile(parts->program.c(), options));
-  BP_ASSIGN(const bp_memory_info memory, executable.memory());
-  if (memory.block_size == 0 || memory.n_groups > std::size(memory.block_bytes)) {
+  BP_ASSIGN(bp_memory_info memory, executable.memory());
+  const bp_program& c = parts->program.c();
+  const bool has_state = c.n_state_slots > 0;
+  if (memory.block_size == 0 || memory.n_groups > std::size(memory.block_bytes) ||
+      memory.n_groups != c.n_kv_groups + (has_state ? 1 : 0)) {
     return internal_error(
         fmt::format("plugin '{}' answers impossible KV memory facts", config.backend.plugin));
   }
-  return CompiledModel{std::move(parts), std::move(executable), memory, filled};
+  memory.n_groups = c.n_kv_groups;
+  const uint64_t state_bytes =
+      has_state ? std::max<uint64_t>(memory.block_bytes[c.n_kv_groups], 1) : 0;
+  return CompiledModel{std::move(parts), std::move(executable), memory, state_bytes, filled};
 }
 
 Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,
@@ -138,17 +144,32 @@ Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config
   return backend.plan_memory(program.c(), options);
 }
 
-Result<KvPlan> plan_kv(const bp_memory_info& memory, const CompileLimits& limits,
-                       uint32_t asked_context, std::optional<uint64_t> kv_bytes) {
+namespace {
+
+// Entries for as many sequences as half of the budget has room for.
+uint32_t plan_states(const CompiledModel& compiled, uint64_t budget) {
+  if (compiled.state_bytes == 0) return 0;
+  const uint64_t affordable = std::max<uint64_t>(budget / 2 / compiled.state_bytes, 1);
+  return 1 + static_cast<uint32_t>(std::min<uint64_t>(affordable, compiled.limits.max_sequences));
+}
+
+}  // namespace
+
+Result<KvPlan> plan_kv(const CompiledModel& compiled, uint32_t asked_context,
+                       std::optional<uint64_t> kv_bytes) {
   constexpr uint64_t kSequencesAtFullLength = 16;
   constexpr uint64_t kMostBlocks = 1u << 30;
+  const bp_memory_info& memory = compiled.memory;
+  const CompileLimits& limits = compiled.limits;
   uint64_t block_bytes = 0;
   for (uint32_t g = 0; g < memory.n_groups; ++g) block_bytes += memory.block_bytes[g];
   const uint64_t budget = kv_bytes.value_or(memory.available_bytes / 2);
+  const uint32_t n_state_entries = plan_states(compiled, budget);
+  const uint64_t for_state = std::min(budget, n_state_entries * compiled.state_bytes);
   const uint64_t per_sequence = (limits.context + memory.block_size - 1) / memory.block_size;
   const uint64_t n_full = std::min<uint64_t>(limits.max_sequences, kSequencesAtFullLength);
   const uint64_t wanted = 1 + per_sequence * n_full;
-  const uint64_t affordable = block_bytes == 0 ? wanted : budget / block_bytes;
+  const uint64_t affordable = block_bytes == 0 ? wanted : (budget - for_state) / block_bytes;
   const uint64_t n_blocks =
       std::min(kMostBlocks, kv_bytes ? affordable : std::min(wanted, affordable));
   const uint64_t needed = 1 + (asked_context == 0 ? 1 : per_sequence);
@@ -156,19 +177,19 @@ Result<KvPlan> plan_kv(const bp_memory_info& memory, const CompileLimits& limits
     return out_of_memory(fmt::format(
         "the KV cache needs {:.1f} MB for a context of {} tokens, and {:.1f} MB may be used; lower "
         "`context`, or raise `backend: kv: memory`",
-        static_cast<double>(needed * block_bytes) / 1e6,
+        static_cast<double>(needed * block_bytes + 2 * compiled.state_bytes) / 1e6,
         asked_context == 0 ? memory.block_size : limits.context,
         static_cast<double>(budget) / 1e6));
   }
   const uint64_t longest = (n_blocks - 1) * memory.block_size;
-  return KvPlan{static_cast<uint32_t>(n_blocks),
+  return KvPlan{static_cast<uint32_t>(n_blocks), n_state_entries,
                 static_cast<uint32_t>(std::min<uint64_t>(limits.context, longest))};
 }
 
-Status allocate_kv(const plugin::ExecutableHandle& executable, const bp_memory_info& memory,
-                   uint32_t n_blocks) {
-  const std::vector<uint32_t> counts(memory.n_groups, n_blocks);
-  return executable.kv_allocate(counts);
+Status allocate_kv(const CompiledModel& compiled, uint32_t n_blocks, uint32_t n_state_entries) {
+  std::vector<uint32_t> counts(compiled.memory.n_groups, n_blocks);
+  if (compiled.state_bytes > 0) counts.push_back(n_state_entries);
+  return compiled.executable.kv_allocate(counts);
 }
 
 }  // namespace bp::runtime

@@ -34,8 +34,9 @@ struct ModelOnBackend {
 struct CompiledModel {
   std::shared_ptr<ModelOnBackend> parts;
   plugin::ExecutableHandle executable;
-  bp_memory_info memory;
-  CompileLimits limits;  // with the context filled in
+  bp_memory_info memory;     // of the KV groups
+  uint64_t state_bytes = 0;  // of one state entry; 0 without state slots
+  CompileLimits limits;      // with the context filled in
 };
 
 // The model of a configuration entry, checked and lowered; cheap, since weights are only mapped.
@@ -54,20 +55,20 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
 Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,
                                                   const model::LoadedModel& model);
 
-// Blocks of every KV group, the null block included.
+// What the executable gets at kv_allocate, and what fits into it.
 struct KvPlan {
-  uint32_t n_blocks = 0;
-  uint32_t context = 0;  // tokens of the longest sequence that fits
+  uint32_t n_blocks = 0;         // of every KV group, the null block included
+  uint32_t n_state_entries = 0;  // of the state slots, the zero entry included; 0 without them
+  uint32_t context = 0;          // tokens of the longest sequence that fits
 };
 
-// `asked_context` 0: as much as fits, at most limits.context. By default as many blocks as the
-// sequences can use at once, within half of the memory that is available. Errors say what is
-// needed.
-Result<KvPlan> plan_kv(const bp_memory_info& memory, const CompileLimits& limits,
-                       uint32_t asked_context, std::optional<uint64_t> kv_bytes);
+// `asked_context` 0: as much as fits, at most limits.context. By default as many blocks and state
+// entries as the sequences can use at once, within half of the memory that is available; state
+// takes at most half of it, but one entry in any case. Errors say what is needed.
+Result<KvPlan> plan_kv(const CompiledModel& compiled, uint32_t asked_context,
+                       std::optional<uint64_t> kv_bytes);
 
-// Gives the executable its KV memory.
-Status allocate_kv(const plugin::ExecutableHandle& executable, const bp_memory_info& memory,
-                   uint32_t n_blocks);
+// Gives the executable its KV memory and state entries.
+Status allocate_kv(const CompiledModel& compiled, uint32_t n_blocks, uint32_t n_state_entries);
 
 }  // namespace bp::runtime

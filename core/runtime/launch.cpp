@@ -80,6 +80,9 @@ engine::Limits engine_limits(const config::Model& config, const CompileLimits& c
   limits.context = plan.context;
   limits.max_step_tokens = compiled.max_step_tokens;
   limits.max_sequences = compiled.max_sequences;
+  if (plan.n_state_entries > 0) {
+    limits.max_sequences = std::min(limits.max_sequences, plan.n_state_entries - 1);
+  }
   limits.max_output_rows = compiled.max_output_rows;
   limits.max_queue = max_queue;
   limits.prefix_cache = config.prefix_cache;
@@ -95,6 +98,12 @@ void log_launch(const config::Model& config, const CompiledModel& compiled, cons
                config.id, compiled.parts->model.architecture, config.backend.plugin, plan.context,
                plan.n_blocks, compiled.memory.block_size,
                static_cast<double>(block_bytes * plan.n_blocks) / 1e6);
+  if (plan.n_state_entries == 0) return;
+  spdlog::info(
+      "model '{}': state of {} sequences ({:.0f} MB); no prefix cache, since blocks do "
+      "not say what the state was",
+      config.id, plan.n_state_entries - 1,
+      static_cast<double>(compiled.state_bytes * (plan.n_state_entries - 1)) / 1e6);
 }
 
 std::string token_text(const text::Vocabulary& vocabulary, int32_t id) {
@@ -151,9 +160,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   BP_ASSIGN(CompiledModel compiled,
             compile_model(runtime, config, std::move(loaded), limits, progress));
   const model::LoadedModel& model = compiled.parts->model;
-  BP_ASSIGN(const KvPlan plan,
-            plan_kv(compiled.memory, compiled.limits, config.context, config.backend.kv_bytes));
-  BP_TRY(allocate_kv(compiled.executable, compiled.memory, plan.n_blocks));
+  BP_ASSIGN(const KvPlan plan, plan_kv(compiled, config.context, config.backend.kv_bytes));
+  BP_TRY(allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
   BP_TRY(compiled.executable.warm_up(progress));
   log_launch(config, compiled, plan);
   BP_ASSIGN(plugin::SchedulerHandle scheduler, make_scheduler(runtime, config.scheduler));
@@ -179,6 +187,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
       .n_kv_groups = compiled.memory.n_groups,
       .block_size = compiled.memory.block_size,
       .n_blocks = plan.n_blocks,
+      .n_state_entries = plan.n_state_entries,
       .scheduler = std::move(scheduler),
       .samplers = std::move(samplers),
       .limits = engine_limits(config, compiled.limits, plan, max_queue),

@@ -34,13 +34,14 @@ class FakeExecutable final : public Executable {
 
   Status memory(bp_memory_info& out) override {
     out.block_size = model_.block_size;
-    out.n_groups = 1;
+    out.n_groups = model_.has_state ? 2 : 1;
     out.max_in_flight = 1;
     return {};
   }
 
   Status kv_allocate(std::span<const uint32_t> n_blocks) override {
     n_blocks_ = n_blocks[0];
+    if (model_.has_state) states_.assign(n_blocks[1], 0);
     slots_.resize(size_t{n_blocks_} * model_.block_size);
     return {};
   }
@@ -54,9 +55,11 @@ class FakeExecutable final : public Executable {
     observe(batch);
     wait(batch);
     run_block_ops(batch);
+    if (model_.has_state) check_states(batch);
     for (uint32_t s = 0; s < batch.n_seqs; ++s) {
       batch.seq_status[s] = stopped(batch, s) ? BP_SEQ_STOPPED : BP_SEQ_OK;
       if (batch.seq_status[s] == BP_SEQ_OK) write(batch, s);
+      if (model_.has_state) advance_state(batch, s);
     }
     for (uint32_t i = 0; i < batch.n_outputs; ++i) fill(batch, *batch.outputs[i]);
     ticket = ++last_ticket_;
@@ -138,6 +141,53 @@ class FakeExecutable final : public Executable {
     }
   }
 
+  // As backplane/batch.h wants state_in and state_out.
+  void check_states(const bp_batch& batch) {
+    std::vector<uint32_t> n_writers(states_.size(), 0), n_readers(states_.size(), 0);
+    const auto at = [&](std::vector<uint32_t>& counts, int32_t entry) -> uint32_t& {
+      if (entry < 0 || static_cast<size_t>(entry) >= counts.size()) {
+        model_.violate("state entry " + std::to_string(entry) + " is out of range");
+        return counts[0];
+      }
+      return counts[static_cast<size_t>(entry)];
+    };
+    for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+      if (batch.state_out[s] == 0) model_.violate("the zero state would be written");
+      if (++at(n_writers, batch.state_out[s]) > 1) model_.violate("a state is written twice");
+      ++at(n_readers, batch.state_in[s]);
+    }
+    for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+      const int32_t in = batch.state_in[s];
+      const bool in_place = in == batch.state_out[s];
+      if (in_place) ++model_.n_states_in_place;
+      if (in != 0 && n_readers[static_cast<size_t>(in)] > 1) ++model_.n_states_shared;
+      if (n_writers[static_cast<size_t>(in)] > (in_place ? 1u : 0u)) {
+        model_.violate("a state is read and written by different sequences");
+      }
+      if ((in == 0) != (batch.positions[batch.query_start[s]] == 0)) {
+        model_.violate("a sequence begins with a state, or goes on without one");
+      }
+    }
+  }
+
+  static uint64_t hash_of(std::span<const int32_t> tokens, uint64_t h) {
+    for (const int32_t token : tokens) h = mix(h * 31 + static_cast<uint32_t>(token) + 1);
+    return h;
+  }
+
+  // A stopped sequence leaves half of its work behind.
+  void advance_state(const bp_batch& batch, uint32_t s) {
+    const uint32_t begin = batch.query_start[s], end = batch.query_start[s + 1];
+    const uint32_t n = batch.seq_status[s] == BP_SEQ_OK ? end - begin : (end - begin) / 2;
+    uint64_t& state = states_[static_cast<size_t>(batch.state_out[s])];
+    const auto in = static_cast<size_t>(batch.state_in[s]);
+    state = hash_of({batch.tokens + begin, n}, in == 0 ? 0 : states_[in]);
+    if (batch.seq_status[s] != BP_SEQ_OK) return;
+    if (state != hash_of(history(batch, s, batch.positions[end - 1]), 0)) {
+      model_.violate("a state is not that of the sequence's history");
+    }
+  }
+
   void fill(const bp_batch& batch, const bp_output& output) {
     uint32_t s = 0;
     for (uint32_t r = 0; r < output.n_rows; ++r) {
@@ -164,6 +214,7 @@ class FakeExecutable final : public Executable {
   bp_compile_options options_;
   uint32_t n_blocks_ = 0;
   std::vector<Slot> slots_;
+  std::vector<uint64_t> states_;
   uint64_t last_ticket_ = 0;
 };
 

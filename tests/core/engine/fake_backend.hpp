@@ -18,6 +18,7 @@ namespace bp::engine::testing {
 struct FakeModel {
   uint32_t n_vocab = 300;
   uint32_t block_size = 4;
+  bool has_state = false;  // the history's hash goes on in state entries, and must be the blocks'
   std::function<std::optional<int32_t>(std::span<const int32_t> history)> script;  // the next token
   int32_t nan_token = -1;        // a history with it gives NaN
   std::atomic<int> fail_at{-1};  // submits until one fails; -1: never
@@ -29,6 +30,7 @@ struct FakeModel {
   std::atomic<uint32_t> n_steps{0};
   std::atomic<uint32_t> max_rows{0}, max_tokens{0}, max_sequences{0};
   std::atomic<uint32_t> n_copies{0};
+  std::atomic<uint32_t> n_states_in_place{0}, n_states_shared{0};
   std::atomic<uint64_t> n_computed_tokens{0};
   [[nodiscard]] std::string violation() const {
     const std::scoped_lock lock(mutex);

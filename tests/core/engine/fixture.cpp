@@ -132,7 +132,9 @@ plugin::ExecutableHandle make_executable(const plugin::BackendHandle& backend,
   compile.max_output_rows = options.limits.max_output_rows;
   auto executable = backend.compile(program, compile);
   EXPECT_TRUE(executable.ok());
-  EXPECT_TRUE(executable->kv_allocate(std::array{options.n_blocks}).ok());
+  std::vector<uint32_t> counts = {options.n_blocks};
+  if (options.n_state_entries > 0) counts.push_back(options.n_state_entries);
+  EXPECT_TRUE(executable->kv_allocate(counts).ok());
   return std::move(executable).value();
 }
 
@@ -159,6 +161,7 @@ void EngineTest::start(const EngineOptions& options) {
                     .n_kv_groups = 1,
                     .block_size = model.block_size,
                     .n_blocks = options.n_blocks,
+                    .n_state_entries = options.n_state_entries,
                     .scheduler = make_scheduler(options.scheduler),
                     .samplers = make_samplers(options.defaults),
                     .limits = options.limits};

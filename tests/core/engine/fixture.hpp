@@ -60,6 +60,7 @@ class CollectingSink final : public Sink {
 
 struct EngineOptions {
   uint32_t n_blocks = 200;
+  uint32_t n_state_entries = 0;  // with model.has_state
   Limits limits{.context = 256, .max_step_tokens = 64, .max_sequences = 16, .max_output_rows = 16};
   const bp_scheduler_factory* scheduler = nullptr;  // null: the fcfs plugin
   plugin::ParamMap defaults{{"temperature", 0.0}};
