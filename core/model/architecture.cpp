@@ -218,12 +218,21 @@ Result<RopeSpec> parse_rope(const std::string& name, const Yaml& node) {
 }
 
 Result<KvSlotSpec> parse_kv_slot(const std::string& name, const Yaml& node) {
-  BP_TRY(node.expect_keys({"n_kv_heads", "k_head_dim", "v_head_dim", "window"}));
+  BP_TRY(node.expect_keys({"n_kv_heads", "k_head_dim", "v_head_dim", "window", "when"}));
   BP_ASSIGN(PlacedExpression heads, required_expression(node, "n_kv_heads"));
   BP_ASSIGN(PlacedExpression k, required_expression(node, "k_head_dim"));
   BP_ASSIGN(PlacedExpression v, required_expression(node, "v_head_dim"));
   BP_ASSIGN(auto window, PlacedExpression::find(node, "window"));
-  return KvSlotSpec{node, name, std::move(heads), std::move(k), std::move(v), std::move(window)};
+  BP_ASSIGN(auto when, PlacedExpression::find(node, "when"));
+  return KvSlotSpec{
+      node, name, std::move(heads), std::move(k), std::move(v), std::move(window), std::move(when)};
+}
+
+Result<StateSlotSpec> parse_state_slot(const std::string& name, const Yaml& node) {
+  BP_TRY(node.expect_keys({"n_floats", "when"}));
+  BP_ASSIGN(PlacedExpression n_floats, required_expression(node, "n_floats"));
+  BP_ASSIGN(auto when, PlacedExpression::find(node, "when"));
+  return StateSlotSpec{node, name, std::move(n_floats), std::move(when)};
 }
 
 // Each member of the map `key` of `node` by `parse`. The first `n_included` of `out` are others'
@@ -278,7 +287,8 @@ Status parse_includes(const Yaml& root, Architecture& out) {
   return {};
 }
 
-// A list of ops, in which `include: FILE` stands for the `ops` of that file.
+// A list of ops, in which `include: FILE` stands for the `ops` of that file; with `when` they are
+// left out where it is false.
 Result<std::vector<OpEntry>> parse_ops(const Yaml& node, const Architecture& architecture) {
   std::vector<OpEntry> ops;
   BP_ASSIGN(const auto items, node.items());
@@ -289,25 +299,28 @@ Result<std::vector<OpEntry>> parse_ops(const Yaml& node, const Architecture& arc
       ops.push_back(std::move(op));
       continue;
     }
-    BP_TRY(item.expect_keys({"include"}));
+    BP_TRY(item.expect_keys({"include", "when"}));
+    BP_ASSIGN(const auto when, PlacedExpression::find(item, "when"));
     BP_ASSIGN(const Yaml included, load_included(*file, architecture));
     BP_TRY(included.expect_keys({"ops"}));
     const auto list = included.find("ops");
     if (!list) return included.error("needs the key ops");
     BP_ASSIGN(auto entries, parse_op_entries(*list));
+    for (OpEntry& entry : entries) entry.include_when = when;
     std::move(entries.begin(), entries.end(), std::back_inserter(ops));
   }
   return ops;
 }
 
 Result<LayerSpec> parse_layer(const Yaml& node, const Architecture& architecture) {
-  BP_TRY(node.expect_keys({"carries", "checks", "kv_slots", "ops"}));
+  BP_TRY(node.expect_keys({"carries", "checks", "kv_slots", "state_slots", "ops"}));
   LayerSpec layer;
   if (const auto carries = node.find("carries")) {
     BP_ASSIGN(layer.carries, carries->as_strings());
   }
   BP_ASSIGN(layer.checks, expressions(node, "checks"));
   BP_TRY(parse_named(node, "kv_slots", parse_kv_slot, layer.kv_slots));
+  BP_TRY(parse_named(node, "state_slots", parse_state_slot, layer.state_slots));
   const auto ops = node.find("ops");
   if (!ops) return node.error("needs the key ops");
   BP_ASSIGN(layer.ops, parse_ops(*ops, architecture));

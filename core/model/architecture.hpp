@@ -65,13 +65,21 @@ struct KvSlotSpec {
   base::Yaml place;
   std::string name;
   PlacedExpression n_kv_heads, k_head_dim, v_head_dim;
-  std::optional<PlacedExpression> window;
+  std::optional<PlacedExpression> window, when;
+};
+
+struct StateSlotSpec {
+  base::Yaml place;
+  std::string name;
+  PlacedExpression n_floats;  // of one sequence
+  std::optional<PlacedExpression> when;
 };
 
 struct LayerSpec {
   std::vector<std::string> carries;  // variables that one layer hands to the next
   std::vector<PlacedExpression> checks;
   std::vector<KvSlotSpec> kv_slots;
+  std::vector<StateSlotSpec> state_slots;
   std::vector<OpEntry> ops;
 };
 

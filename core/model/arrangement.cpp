@@ -1,11 +1,13 @@
 #include "core/model/arrangement.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "backplane/dtype.hpp"
+#include "backplane/half.hpp"
 
 namespace bp::model {
 
@@ -19,19 +21,33 @@ Result<PlacedExpression> member(const base::Yaml& node, const char* key) {
   return *std::move(found);
 }
 
-Result<std::optional<Selection>> parse_selection(const base::Yaml& node, const std::string& key) {
-  const auto found = node.find(key);
-  if (!found) return std::optional<Selection>();
-  BP_TRY(found->expect_keys({"every", "first", "n"}));
-  BP_ASSIGN(PlacedExpression every, member(*found, "every"));
-  BP_ASSIGN(PlacedExpression first, member(*found, "first"));
-  BP_ASSIGN(PlacedExpression n, member(*found, "n"));
-  return std::optional(Selection{*found, std::move(every), std::move(first), std::move(n)});
+Result<Selection> parse_selection(const base::Yaml& node) {
+  BP_TRY(node.expect_keys({"every", "first", "n"}));
+  BP_ASSIGN(PlacedExpression every, member(node, "every"));
+  BP_ASSIGN(PlacedExpression first, member(node, "first"));
+  BP_ASSIGN(PlacedExpression n, member(node, "n"));
+  return Selection{node, std::move(every), std::move(first), std::move(n)};
+}
+
+// One selection or a list of them.
+Result<std::vector<Selection>> parse_selections(const base::Yaml& node) {
+  std::vector<base::Yaml> items = {node};
+  if (node.is_list()) {
+    BP_ASSIGN(items, node.items());
+  }
+  std::vector<Selection> out;
+  for (const base::Yaml& item : items) {
+    BP_ASSIGN(Selection selection, parse_selection(item));
+    out.push_back(std::move(selection));
+  }
+  return out;
 }
 
 // Units of `unit_bytes`, of which a selection keeps some.
 Result<Bytes> select(const Selection& selection, const Bytes& from, uint64_t unit_bytes,
-                     const Scope& scope, uint64_t& n_units) {
+                     const Scope& scope) {
+  if (unit_bytes == 0) return selection.place.error("there are no rows");
+  const uint64_t n_units = from.size() / unit_bytes;
   BP_ASSIGN(const int64_t every, selection.every.integer(scope));
   BP_ASSIGN(const int64_t first, selection.first.integer(scope));
   BP_ASSIGN(const int64_t n, selection.n.integer(scope));
@@ -47,7 +63,34 @@ Result<Bytes> select(const Selection& selection, const Bytes& from, uint64_t uni
     const uint64_t at = g * static_cast<uint64_t>(every) + static_cast<uint64_t>(first);
     std::memcpy(out.data() + g * kept_bytes, from.data() + at * unit_bytes, kept_bytes);
   }
-  n_units = n_groups * static_cast<uint64_t>(n);
+  return out;
+}
+
+Result<Bytes> select_all(const std::vector<Selection>& selections, const Bytes& from,
+                         uint64_t unit_bytes, const Scope& scope) {
+  Bytes out;
+  for (const Selection& selection : selections) {
+    BP_ASSIGN(const Bytes kept, select(selection, from, unit_bytes, scope));
+    out.insert(out.end(), kept.begin(), kept.end());
+  }
+  return out;
+}
+
+// In float32.
+Result<Bytes> negative_exp(bp_dtype dtype, const Bytes& from) {
+  if (dtype != BP_DTYPE_F32 && dtype != BP_DTYPE_F16 && dtype != BP_DTYPE_BF16) {
+    return invalid_argument(fmt::format("there is no negative_exp of {}", dtype_name(dtype)));
+  }
+  const uint64_t size = dtype_info(dtype).block_bytes, n = from.size() / size;
+  Bytes out(n * sizeof(float));
+  for (uint64_t i = 0; i < n; ++i) {
+    float x = 0;
+    uint16_t half = 0;
+    std::memcpy(size == sizeof x ? static_cast<void*>(&x) : &half, from.data() + i * size, size);
+    if (dtype != BP_DTYPE_F32) x = dtype == BP_DTYPE_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+    x = -std::exp(x);
+    std::memcpy(out.data() + i * sizeof x, &x, sizeof x);
+  }
   return out;
 }
 
@@ -95,20 +138,27 @@ Result<Bytes> gather(std::span<const TensorData> parts) {
 }  // namespace
 
 Result<Arrangement> Arrangement::parse(const base::Yaml& node) {
-  BP_TRY(node.expect_keys({"name", "stack", "transpose", "rows", "columns"}));
+  BP_TRY(node.expect_keys({"name", "stack", "transpose", "rows", "columns", "negative_exp"}));
   Arrangement out;
   BP_ASSIGN(out.stack, PlacedExpression::find(node, "stack"));
   if (const auto flag = node.find("transpose")) {
     BP_ASSIGN(out.transpose, flag->as_bool());
   }
-  BP_ASSIGN(out.rows, parse_selection(node, "rows"));
-  BP_ASSIGN(out.columns, parse_selection(node, "columns"));
+  if (const auto rows = node.find("rows")) {
+    BP_ASSIGN(out.rows, parse_selections(*rows));
+  }
+  if (const auto columns = node.find("columns")) {
+    BP_ASSIGN(out.columns, parse_selection(*columns));
+  }
+  if (const auto flag = node.find("negative_exp")) {
+    BP_ASSIGN(out.negative_exp, flag->as_bool());
+  }
   return out;
 }
 
 Result<ArrangedTensor> arrange(const Arrangement& arrangement, std::span<const TensorData> parts,
                                const Scope& scope) {
-  const bp_dtype dtype = parts[0].info->dtype;
+  bp_dtype dtype = parts[0].info->dtype;
   const auto found = dims_of(*parts[0].info);
   std::vector<uint64_t> dims(found.begin(), found.end());
   if (arrangement.stack) dims.insert(dims.begin(), parts.size());
@@ -125,17 +175,19 @@ Result<ArrangedTensor> arrange(const Arrangement& arrangement, std::span<const T
     bytes = transposed(bytes, n_matrices, dims[n - 2], dims[n - 1], element_bytes);
     std::swap(dims[n - 2], dims[n - 1]);
   }
-  if (arrangement.rows) {
-    uint64_t n_rows = product(std::span(dims).first(dims.size() - 1));
-    BP_ASSIGN(bytes,
-              select(*arrangement.rows, bytes, row_bytes(dtype, dims.back()), scope, n_rows));
-    dims = {n_rows, dims.back()};
+  if (!arrangement.rows.empty()) {
+    const uint64_t row = row_bytes(dtype, dims.back());
+    BP_ASSIGN(bytes, select_all(arrangement.rows, bytes, row, scope));
+    dims = {bytes.size() / row, dims.back()};
   }
   if (arrangement.columns) {
     const uint64_t n_rows = product(std::span(dims).first(dims.size() - 1));
-    uint64_t n_elements = product(dims);
-    BP_ASSIGN(bytes, select(*arrangement.columns, bytes, element_bytes, scope, n_elements));
-    dims.back() = n_elements / std::max<uint64_t>(n_rows, 1);
+    BP_ASSIGN(bytes, select(*arrangement.columns, bytes, element_bytes, scope));
+    dims.back() = bytes.size() / element_bytes / std::max<uint64_t>(n_rows, 1);
+  }
+  if (arrangement.negative_exp) {
+    BP_ASSIGN(bytes, negative_exp(dtype, bytes));
+    dtype = BP_DTYPE_F32;
   }
   return ArrangedTensor{dtype, dims, std::make_shared<const Bytes>(std::move(bytes))};
 }

@@ -5,8 +5,10 @@
 //     name: model.layers.{i}.mlp.experts.{n}.up_proj.weight
 //     stack: n_experts                               # {n} from 0, stacked outermost
 //     transpose: true                                # the two innermost dimensions
-//     rows: {every: 3 * head_dim, first: 0, n: head_dim}  # those kept of each `every` rows
+//     rows: {every: 3 * head_dim, first: 0, n: head_dim}  # those kept of each `every` rows; a list
+//                                                         # of such: one after the other
 //     columns: {every: 2, first: 1, n: 1}            # likewise, of a row's elements
+//     negative_exp: true                             # -e^x of each element
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +29,9 @@ struct Selection {
 struct Arrangement {
   std::optional<PlacedExpression> stack;
   bool transpose = false;
-  std::optional<Selection> rows, columns;
+  std::vector<Selection> rows;
+  std::optional<Selection> columns;
+  bool negative_exp = false;
 
   // The members of `node` but `name`.
   static Result<Arrangement> parse(const base::Yaml& node);

@@ -50,6 +50,7 @@ class Inliner {
     new_.weights = old_.weights;
     new_.kv_slots = old_.kv_slots;
     new_.kv_groups = old_.kv_groups;
+    new_.state_slots = old_.state_slots;
     new_.owned = old_.owned;
   }
 

@@ -194,10 +194,12 @@ class Lowering {
     BP_TRY(run_checks(layer.checks, file_, scope_));
     BP_TRY(binder_.bind(i, bindings_.weights));
     for (const KvSlotSpec& slot : layer.kv_slots) BP_TRY(add_kv_slot(slot));
+    for (const StateSlotSpec& slot : layer.state_slots) BP_TRY(add_state_slot(slot));
     BP_TRY(add_ops(layer.ops, fmt::format("layers.{}.", i)));
     for (auto& [name, value] : carried) value = bindings_.values.at(name);
     bindings_ = {carried, model_weights};
     for (const KvSlotSpec& slot : layer.kv_slots) scope_.values.erase(slot.name);
+    for (const StateSlotSpec& slot : layer.state_slots) scope_.values.erase(slot.name);
     scope_.values.erase("i");
     return {};
   }
@@ -209,7 +211,13 @@ class Lowering {
     return expression.place.error(fmt::format("{} is out of range", value));
   }
 
+  Result<bool> is_wanted(const std::optional<PlacedExpression>& when) const {
+    return when ? when->condition(scope_) : Result<bool>(true);
+  }
+
   Status add_kv_slot(const KvSlotSpec& spec) {
+    BP_ASSIGN(const bool wanted, is_wanted(spec.when));
+    if (!wanted) return {};
     bp_kv_slot slot{};
     BP_ASSIGN(slot.n_kv_heads, small(spec.n_kv_heads, scope_, 1));
     BP_ASSIGN(slot.k_head_dim, small(spec.k_head_dim, scope_, 1));
@@ -221,6 +229,15 @@ class Lowering {
     slot.group = group_of(window);
     scope_.values[spec.name] = static_cast<int64_t>(parts_.kv_slots.size());
     parts_.kv_slots.push_back(slot);
+    return {};
+  }
+
+  Status add_state_slot(const StateSlotSpec& spec) {
+    BP_ASSIGN(const bool wanted, is_wanted(spec.when));
+    if (!wanted) return {};
+    BP_ASSIGN(const uint32_t n_floats, small(spec.n_floats, scope_, 1));
+    scope_.values[spec.name] = static_cast<int64_t>(parts_.state_slots.size());
+    parts_.state_slots.push_back({n_floats});
     return {};
   }
 

@@ -36,6 +36,9 @@ void count_kv(LoadedModel& model) {
     model.kv_bytes_per_token +=
         uint64_t{slot.n_kv_heads} * (uint64_t{slot.k_head_dim} + slot.v_head_dim) * kF16Bytes;
   }
+  for (const bp_state_slot& slot : model.program.parts().state_slots) {
+    model.state_bytes += slot.n_floats * sizeof(float);
+  }
 }
 
 std::string unused_text(const std::vector<std::string>& names) {
@@ -107,7 +110,8 @@ nlohmann::ordered_json describe(const LoadedModel& model) {
   out["parameters"] = model.n_parameters;
   out["tensors"] = describe_tensors(*model.file);
   out["memory"] = {{"weights_bytes", model.weights_bytes},
-                   {"kv_bytes_per_token", model.kv_bytes_per_token}};
+                   {"kv_bytes_per_token", model.kv_bytes_per_token},
+                   {"state_bytes", model.state_bytes}};
   return out;
 }
 

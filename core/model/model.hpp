@@ -40,6 +40,7 @@ struct LoadedModel {
   uint64_t n_parameters = 0;
   uint64_t weights_bytes = 0;
   uint64_t kv_bytes_per_token = 0;  // with keys and values in f16
+  uint64_t state_bytes = 0;         // of one sequence, whatever its length
   std::string content_key = {};
   std::vector<std::string> warnings = {};
 };
@@ -47,7 +48,7 @@ struct LoadedModel {
 Result<LoadedModel> load_model(const LoadOptions& options);
 
 // {format, architecture, hyperparameters{}, tensors[{name, dtype, dims}],
-//  memory{weights_bytes, kv_bytes_per_token}, parameters}
+//  memory{weights_bytes, kv_bytes_per_token, state_bytes}, parameters}
 nlohmann::ordered_json describe(const LoadedModel& model);
 // [{name, dtype, dims}], also of a file without an architecture.
 nlohmann::ordered_json describe_tensors(const ModelFile& file);

@@ -188,7 +188,7 @@ Result<OpEntry> parse_op_entry(const Yaml& node) {
     return kind_node->error(
         fmt::format("op '{}' is unknown{}", kind, base::nearest_hint(kind, known_kinds())));
   }
-  OpEntry entry{node, schema, kind, {}, {}, {}, {}, {}, {}};
+  OpEntry entry{node, schema, kind, {}, {}, {}, {}, {}, {}, {}};
   if (const auto name = node.find("name")) {
     BP_ASSIGN(entry.name, name->as_string());
   }
@@ -215,8 +215,9 @@ Result<std::vector<OpEntry>> parse_op_entries(const Yaml& node) {
 
 Status run_entry(const OpEntry& entry, const Scope& scope, const std::string& op_name,
                  uint32_t row_output, Bindings& bindings, ProgramParts& parts) {
-  if (entry.when) {
-    BP_ASSIGN(const bool wanted, entry.when->condition(scope));
+  for (const auto* when : {&entry.include_when, &entry.when}) {
+    if (!*when) continue;
+    BP_ASSIGN(const bool wanted, (*when)->condition(scope));
     if (!wanted) return {};
   }
   Op op;

@@ -54,8 +54,8 @@ struct AttributeEntry {
 struct OpEntry {
   base::Yaml place;
   const OpSchema* schema;
-  std::string name;  // by default the op's kind
-  std::optional<PlacedExpression> when;
+  std::string name;                                    // by default the op's kind
+  std::optional<PlacedExpression> when, include_when;  // of itself, and of the file it stands in
   std::vector<SlotEntry> inputs, outputs, weights;
   std::vector<AttributeEntry> attributes;
   std::string row_output;  // of select_rows in architectures: the program output it serves

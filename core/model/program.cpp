@@ -169,6 +169,7 @@ Program::Storage::Storage(ProgramParts p) : parts(std::move(p)) {
   program.n_outputs = static_cast<uint32_t>(parts.outputs.size());
   program.n_kv_slots = static_cast<uint32_t>(parts.kv_slots.size());
   program.n_kv_groups = static_cast<uint32_t>(parts.kv_groups.size());
+  program.n_state_slots = static_cast<uint32_t>(parts.state_slots.size());
   program.values = parts.values.data();
   program.weights = weight_pointers.data();
   program.ops = op_pointers.data();
@@ -176,6 +177,7 @@ Program::Storage::Storage(ProgramParts p) : parts(std::move(p)) {
   program.outputs = parts.outputs.data();
   program.kv_slots = parts.kv_slots.data();
   program.kv_groups = parts.kv_groups.data();
+  program.state_slots = parts.state_slots.data();
 }
 
 Result<Program> Program::create(ProgramParts parts) {

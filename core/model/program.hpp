@@ -39,6 +39,7 @@ struct ProgramParts {
   std::vector<uint32_t> inputs, outputs;
   std::vector<bp_kv_slot> kv_slots;
   std::vector<bp_kv_group> kv_groups;
+  std::vector<bp_state_slot> state_slots;
   std::vector<std::shared_ptr<const void>> owned;  // memory behind weights that no file holds
 
   uint32_t add_value(const bp_value& value);

@@ -130,6 +130,44 @@ TEST_F(ArchitectureTest, AWeightIsTheFirstSourceThatIsThere) {
   EXPECT_THAT(part->warnings, ElementsAre());
 }
 
+// The small architecture with a convolution in its first layer.
+std::string convolved(const std::string& slot, const std::string& op) {
+  const std::string text =
+      changed("  carries: [x]\n", "  carries: [x]\n  state_slots:\n    " + slot + "\n");
+  const size_t at = text.find("epilogue:");
+  return text.substr(0, at) + "    - " + op + "\n" + text.substr(at);
+}
+constexpr const char* kSlot = "memory: {n_floats: dim * 7, when: i == 0}";
+constexpr const char* kConv =
+    "{op: short_conv, when: i == 0, in: [x], out: [x], weights: {w: w}, attributes: {state_slot: "
+    "memory, kernel: 8}}";
+
+TEST_F(ArchitectureTest, LayersWithState) {
+  const auto model = load(convolved(kSlot, kConv));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.c().n_ops, 6u);
+  ASSERT_EQ(model->program.c().n_state_slots, 1u);
+  EXPECT_EQ(model->program.c().state_slots[0].n_floats, 56u);
+  EXPECT_EQ(model->state_bytes, 56u * 4);
+}
+
+TEST_F(ArchitectureTest, MistakesOfStateNameTheirLine) {
+  const auto error = [&](const std::string& slot, const std::string& op) {
+    const auto model = load(convolved(slot, op));
+    EXPECT_FALSE(model.ok());
+    return model.ok() ? "" : model.status().message();
+  };
+  EXPECT_THAT(error("memory: {floats: 8}", kConv), HasSubstr("small.yaml:17:"));
+  EXPECT_THAT(error("memory: {when: i == 0}", kConv),
+              HasSubstr("layer.state_slots.memory: needs the key n_floats"));
+  EXPECT_THAT(error("memory: {n_floats: dim - 8}", kConv),
+              HasSubstr("small.yaml:17:24: layer.state_slots.memory.n_floats: 0 is out of range"));
+  EXPECT_THAT(error("other: {n_floats: 56}", kConv), HasSubstr("memory"));
+  EXPECT_THAT(error("memory: {n_floats: dim * 6, when: i == 0}", kConv),
+              HasSubstr("state slot 0 holds 48 floats, the op keeps 56"));
+  EXPECT_THAT(error("memory: {n_floats: dim * 7}", kConv), HasSubstr("no op names state slot 1"));
+}
+
 struct Mistake {
   const char* from;
   const char* to;

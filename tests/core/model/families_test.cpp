@@ -84,6 +84,7 @@ std::vector<float> blocks_of(const std::string& name, const std::vector<uint64_t
 
 // Values on a grid of 2^-16 between -1 and 1, and 1 added or scaled by powers of two.
 std::vector<float> values_of(const std::string& name, const std::vector<uint64_t>& dims) {
+  const bool is_decay = name.ends_with("ssm_a");
   const bool is_norm =
       name.find("norm") != std::string::npos || name.find(".ln_") != std::string::npos;
   const bool is_small = dims.size() == 1 || name.find("bias") != std::string::npos;
@@ -93,7 +94,9 @@ std::vector<float> values_of(const std::string& name, const std::vector<uint64_t
   Random random(name);
   for (uint64_t n = n_elements(dims); n > 0; --n) {
     const double unit = static_cast<double>(random.next()) / 32768 - 1;
-    values.push_back(static_cast<float>(is_norm ? 1 + unit / 4 : unit * scale));
+    values.push_back(static_cast<float>(is_decay  ? unit / 4 - 1
+                                        : is_norm ? 1 + unit / 4
+                                                  : unit * scale));
   }
   return values;
 }

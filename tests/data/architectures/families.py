@@ -35,6 +35,12 @@ def without(config, *names):
     return {key: value for key, value in config.items() if key not in names}
 
 
+DELTA = dict(EXPERTS, norm_topk_prob=True, head_dim=12, shared_expert_intermediate_size=36, linear_key_head_dim=10,
+             linear_value_head_dim=14, linear_num_key_heads=2, linear_num_value_heads=6,
+             rope_parameters=dict(rope_type="default", rope_theta=50000.0, partial_rotary_factor=0.5))
+CONV = dict(block_multiple_of=20, block_ffn_dim_multiplier=1.3, norm_eps=1e-5, num_hidden_layers=5,
+            layer_types=["conv", "full_attention", "conv", "full_attention", "conv"],
+            rope_parameters=dict(rope_type="default", rope_theta=50000.0))
 GPT2 = dict(vocab_size=N_VOCAB, n_positions=256, n_embd=48, n_layer=3, n_head=6, n_inner=192, bos_token_id=1,
             eos_token_id=2)
 FALCON = without(base(bias=False, alibi=False, parallel_attn=True, tie_word_embeddings=True), "num_key_value_heads",
@@ -141,4 +147,15 @@ FAMILIES = {
     "deepseek3": ("DeepseekV3ForCausalLM", "DeepseekV3Config", base(
         **LATENT, q_lora_rank=20, n_group=4, topk_group=2, routed_scaling_factor=2.5, norm_topk_prob=True,
         rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0)), BOTH),
+    # With keys of 10 columns and a kernel of 3, noise of 1e-7 in the weights changes logits by 2e-4 of their deviation.
+    "qwen3next": ("Qwen3NextForCausalLM", "Qwen3NextConfig", base(
+        **dict(DELTA, linear_key_head_dim=18), num_hidden_layers=5, full_attention_interval=2, attention_bias=True,
+        mlp_only_layers=[1], linear_conv_kernel_dim=5), HUGGING_FACE),
+    "qwen3next-plain": ("Qwen3NextForCausalLM", "Qwen3NextConfig", base(
+        **DELTA, num_hidden_layers=6, full_attention_interval=3), BOTH),
+    "lfm2": ("Lfm2ForCausalLM", "Lfm2Config", base(**CONV, conv_bias=True, conv_L_cache=4), HUGGING_FACE),
+    "lfm2-plain": ("Lfm2ForCausalLM", "Lfm2Config", dict(base(**CONV), tie_word_embeddings=True), BOTH),
+    "lfm2moe": ("Lfm2MoeForCausalLM", "Lfm2MoeConfig", dict(
+        base(**without(CONV, "block_multiple_of", "block_ffn_dim_multiplier"), **EXPERTS), num_dense_layers=2,
+        use_expert_bias=True, norm_topk_prob=True, tie_word_embeddings=True), BOTH),
 }

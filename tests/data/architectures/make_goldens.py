@@ -49,6 +49,8 @@ def random(name, n):
 def values_of(name, shape):
     """Uniform on a grid of 2^-16, so that float32 arithmetic on it is exact in every language."""
     unit = random(name, int(np.prod(shape))).astype(np.float64) / 32768 - 1
+    if name.endswith("ssm_a"):
+        return (unit / 4 - 1).astype(np.float32).reshape(shape)
     if "norm" in name or ".ln_" in name:
         return (1 + unit / 4).astype(np.float32).reshape(shape)
     is_small = len(shape) == 1 or "bias" in name
@@ -128,9 +130,20 @@ def hugging_face_mxfp4(folder):
     return {"metadata": metadata, "tensors": shapes, "mxfp4": kept, **expected(folder)}
 
 
+def older_layers(metadata):
+    """What said before layer_types which layers have attention."""
+    attention = [i for i, kind in enumerate(metadata.get("config.layer_types", [])) if kind == "full_attention"]
+    kind = metadata["config.model_type"]
+    if kind == "qwen3_next":
+        return {"config.full_attention_interval": attention[0] + 1}
+    if kind.startswith("lfm2"):
+        return {"config.full_attn_idxs": attention}
+    return {}
+
+
 def older_style(metadata):
     """The metadata as configurations had it before rope_parameters and layer_types."""
-    old = {}
+    old = older_layers(metadata)
     for key, value in metadata.items():
         parts = key.split(".")
         if key == "config.layer_types":
@@ -203,6 +216,8 @@ def convert(folder, out, **options):
         kind.set_vocab = lambda self: None
         if kind.__name__ == "StableLMModel":
             stack_head_norms(kind)
+        if hasattr(kind, "opt_num_mtp_layers"):  # wants layers that guess further tokens, which transformers drops
+            kind.no_mtp = True
         kind(folder, gguf.LlamaFileType.ALL_F32, out, **options).write()
     finally:
         ModelBase.load_hparams = staticmethod(load)
@@ -211,16 +226,18 @@ def convert(folder, out, **options):
 
 def gguf_form(folder, **options):
     """Numbers each element, finds the numbers again after conversion, and so gives the elements the values that their
-    places in the GGUF file are to have. Where the converter adds 1 to a weight, its number becomes odd."""
+    places in the GGUF file are to have. Where the converter adds 1 to a weight, its number becomes odd; of decays it
+    makes -e^x."""
     counted = 0
 
-    def numbers(_, old):
+    def numbers(name, old):
         nonlocal counted
         first, counted = counted, counted + old.numel()
-        return (torch.arange(first, counted, dtype=torch.float32) * 2).reshape(old.shape)
+        numbered = (torch.arange(first, counted, dtype=torch.float32) * 2).reshape(old.shape)
+        return numbered.log() if name.endswith("A_log") else numbered
 
     rewrite(folder, numbers)
-    assert counted < 1 << 23
+    assert counted < 1 << (18 if any(name.endswith("A_log") for name in load_file(folder / "model.safetensors")) else 23)
     reader = convert(folder, folder / "model.gguf", **options)
     values = np.zeros(counted, dtype=np.float32)
     tensors, given = {}, {}
@@ -228,6 +245,10 @@ def gguf_form(folder, **options):
         shape = [int(n) for n in tensor.shape][::-1]
         if tensor.name.startswith("rope_"):  # from the configuration
             given[tensor.name] = [float(x) for x in tensor.data.flatten()]
+        elif tensor.name.endswith("ssm_a"):
+            found = np.rint(-tensor.data.reshape(-1).view(np.float32)).astype(np.int64)
+            assert not (found % 2).any()
+            values[found // 2] = np.log(-values_of(tensor.name, shape).reshape(-1))
         else:
             found = tensor.data.reshape(-1).view(np.float32).astype(np.int64)
             values[found // 2] = values_of(tensor.name, shape).reshape(-1) - found % 2

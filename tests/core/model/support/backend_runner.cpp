@@ -25,6 +25,7 @@ struct Step {
   std::vector<uint32_t> query_start, context_len, rows;
   std::vector<float> logits;
   int32_t status = -1;
+  int32_t state_in = 0, state_out = 0;
 };
 
 // Tokens [first, first + n) of one sequence whose blocks are 1, 2, ...
@@ -49,6 +50,8 @@ Status run_step(const plugin::ExecutableHandle& executable, const Program& progr
   batch.query_start = step.query_start.data();
   batch.context_len = step.context_len.data();
   batch.block_tables = tables.data();
+  batch.state_in = &step.state_in;
+  batch.state_out = &step.state_out;
   batch.outputs = outputs;
   batch.seq_status = &step.status;
   uint64_t ticket = 0;
@@ -129,7 +132,8 @@ Result<std::vector<std::vector<float>>> BackendRunner::run_steps(const Program& 
   BP_ASSIGN(const plugin::ExecutableHandle executable, backend_.compile(c, options));
   BP_ASSIGN(const bp_memory_info memory, executable.memory());
   const size_t n_blocks = (tokens.size() + memory.block_size - 1) / memory.block_size;
-  const std::vector<uint32_t> counts(c.n_kv_groups, static_cast<uint32_t>(n_blocks + 1));
+  std::vector<uint32_t> counts(c.n_kv_groups, static_cast<uint32_t>(n_blocks + 1));
+  if (c.n_state_slots > 0) counts.push_back(3);
   BP_TRY(executable.kv_allocate(counts));
   BP_TRY(executable.warm_up(nullptr));
   Step step;
@@ -146,6 +150,8 @@ Result<std::vector<std::vector<float>>> BackendRunner::run_steps(const Program& 
     step.query_start = {0, n};
     step.context_len = {static_cast<uint32_t>(first + n)};
     step.rows = {n - 1};
+    step.state_in = step.state_out;  // 0 at first, then 1 and 2 in turn
+    step.state_out = step.state_in == 1 ? 2 : 1;
     BP_TRY(run_step(executable, program, step));
     logits.push_back(step.logits);
     first += n;
