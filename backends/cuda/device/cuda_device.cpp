@@ -1,0 +1,120 @@
+#include "backends/cuda/device/cuda_device.hpp"
+
+#include <csignal>
+
+#include "backends/cuda/device/cuda_status.hpp"
+#include "backends/cuda/device/cuda_stream.hpp"
+#include "backends/cuda/device/open_device.hpp"
+
+namespace bp::cuda {
+
+namespace {
+
+// Threads that the driver starts inherit the mask: signals are for the host's.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+Result<int> count_devices() {
+  int n = 0;
+  const cudaError_t error = cudaGetDeviceCount(&n);
+  if (error == cudaErrorInsufficientDriver) {
+    return unsupported("the NVIDIA driver is missing or too old for CUDA " +
+                       std::to_string(CUDART_VERSION / 1000) + "." +
+                       std::to_string(CUDART_VERSION % 1000 / 10));
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && n == 0)) {
+    return unsupported("there is no NVIDIA GPU that this process may use");
+  }
+  BP_TRY(cuda_status(error, "cudaGetDeviceCount"));
+  return n;
+}
+
+constexpr uint32_t kMinCapability = 80;  // of the kernels
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(const Params& params) {
+  return CudaDevice::open(static_cast<int>(params.get_int("device", 0)));
+}
+
+Result<std::unique_ptr<Device>> CudaDevice::open(int index) {
+  const BlockedSignals blocked;
+  BP_ASSIGN(const int n, count_devices());
+  if (index < 0 || index >= n) {
+    return invalid_argument("device is " + std::to_string(index) + ", there are devices 0 to " +
+                            std::to_string(n - 1));
+  }
+  cudaDeviceProp properties{};
+  BP_CUDA(cudaGetDeviceProperties(&properties, index));
+  DeviceInfo info;
+  info.name = properties.name;
+  info.compute_capability = static_cast<uint32_t>(properties.major * 10 + properties.minor);
+  info.n_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
+  info.shared_bytes_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
+  info.total_bytes = properties.totalGlobalMem;
+  if (info.compute_capability < kMinCapability) {
+    return unsupported(info.name + " has compute capability " + std::to_string(properties.major) +
+                       "." + std::to_string(properties.minor) + ", 8.0 or higher is needed");
+  }
+  auto device = std::make_unique<CudaDevice>(index, std::move(info));
+  BP_TRY(device->make_current());
+  BP_CUDA(cudaFree(nullptr));  // makes the context
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CudaDevice::make_current() const {
+  BP_CUDA(cudaSetDevice(index_));
+  return {};
+}
+
+Result<uint64_t> CudaDevice::free_bytes() {
+  BP_TRY(make_current());
+  size_t free = 0, total = 0;
+  BP_CUDA(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+Result<Memory> CudaDevice::allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) {
+  if (n_bytes == 0) return Memory();
+  BP_TRY(make_current());
+  void* data = nullptr;
+  const cudaError_t error = kind == MemoryKind::kDevice
+                                ? cudaMalloc(&data, n_bytes)
+                                : cudaHostAlloc(&data, n_bytes, cudaHostAllocDefault);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    BP_ASSIGN(const uint64_t free, free_bytes());
+    return does_not_fit(info_, kind, n_bytes, free, purpose);
+  }
+  BP_TRY(cuda_status(error, kind == MemoryKind::kDevice ? "cudaMalloc" : "cudaHostAlloc"));
+  return Memory(*this, kind, static_cast<uint8_t*>(data), n_bytes);
+}
+
+// A failure here has been or will be told by another call.
+void CudaDevice::release(MemoryKind kind, uint8_t* data, size_t) {
+  if (!make_current().ok()) return;
+  static_cast<void>(kind == MemoryKind::kDevice ? cudaFree(data) : cudaFreeHost(data));
+  static_cast<void>(cudaGetLastError());
+}
+
+Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
+  return CudaStream::open(*this);
+}
+
+Result<std::unique_ptr<Event>> CudaDevice::make_event() {
+  return CudaEvent::open(*this);
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,34 @@
+#pragma once
+// The device by the CUDA runtime.
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "backends/cuda/device/device.hpp"
+
+namespace bp::cuda {
+
+class CudaDevice : public Device {
+ public:
+  // Device `index` of those that the process sees.
+  static Result<std::unique_ptr<Device>> open(int index);
+  CudaDevice(int index, DeviceInfo info) : index_(index), info_(std::move(info)) {}
+
+  [[nodiscard]] const DeviceInfo& info() const override { return info_; }
+  Result<uint64_t> free_bytes() override;
+  Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) override;
+  Result<std::unique_ptr<Stream>> make_stream() override;
+  Result<std::unique_ptr<Event>> make_event() override;
+
+  // The runtime keeps one current device per host thread, and steps move between threads.
+  [[nodiscard]] Status make_current() const;
+
+ private:
+  void release(MemoryKind kind, uint8_t* data, size_t n_bytes) override;
+
+  int index_;
+  DeviceInfo info_;
+};
+
+}  // namespace bp::cuda

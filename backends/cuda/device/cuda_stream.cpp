@@ -1,0 +1,126 @@
+#include "backends/cuda/device/cuda_stream.hpp"
+
+#include "backends/cuda/device/cuda_status.hpp"
+
+namespace bp::cuda {
+
+namespace {
+
+constexpr uint32_t kSharedBytesOfAnyLaunch = 48 << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<Event>> CudaEvent::open(const CudaDevice& device) {
+  BP_TRY(device.make_current());
+  cudaEvent_t event = nullptr;
+  BP_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+  return std::unique_ptr<Event>(std::make_unique<CudaEvent>(device, event));
+}
+
+CudaEvent::~CudaEvent() {
+  static_cast<void>(cudaEventDestroy(event_));
+}
+
+Status CudaEvent::synchronize() {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaEventSynchronize(event_));
+  return {};
+}
+
+CudaGraph::~CudaGraph() {
+  static_cast<void>(cudaGraphExecDestroy(graph_));
+}
+
+Result<std::unique_ptr<Stream>> CudaStream::open(const CudaDevice& device) {
+  BP_TRY(device.make_current());
+  cudaStream_t stream = nullptr;
+  BP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(device, stream));
+}
+
+CudaStream::~CudaStream() {
+  static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+Status CudaStream::allow_shared_memory(const Launch& launch) {
+  if (launch.geometry.shared_bytes <= kSharedBytesOfAnyLaunch) return {};
+  const auto* kernel = reinterpret_cast<const void*>(launch.function);
+  uint32_t& allowed = shared_bytes_[kernel];
+  if (allowed >= launch.geometry.shared_bytes) return {};
+  BP_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          static_cast<int>(launch.geometry.shared_bytes)),
+                     std::string("shared memory for kernel ") + launch.name));
+  allowed = launch.geometry.shared_bytes;
+  return {};
+}
+
+Status CudaStream::launch(const Launch& launch) {
+  BP_TRY(device_.make_current());
+  BP_TRY(allow_shared_memory(launch));
+  const Geometry& g = launch.geometry;
+  void* params = const_cast<void*>(launch.params);
+  return cuda_status(cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
+                                      dim3(g.grid[0], g.grid[1], g.grid[2]),
+                                      dim3(g.n_threads, 1, 1), &params, g.shared_bytes, stream_),
+                     std::string("kernel ") + launch.name);
+}
+
+Status CudaStream::copy_to_device(void* to, const void* from, size_t n_bytes) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyHostToDevice, stream_));
+  return {};
+}
+Status CudaStream::copy_to_host(void* to, const void* from, size_t n_bytes) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDeviceToHost, stream_));
+  return {};
+}
+Status CudaStream::copy_on_device(void* to, const void* from, size_t n_bytes) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDeviceToDevice, stream_));
+  return {};
+}
+Status CudaStream::fill(void* to, uint8_t byte, size_t n_bytes) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaMemsetAsync(to, byte, n_bytes, stream_));
+  return {};
+}
+
+Status CudaStream::record(Event& event) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_));
+  return {};
+}
+Status CudaStream::wait(Event& event) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0));
+  return {};
+}
+Status CudaStream::synchronize() {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaStreamSynchronize(stream_));
+  return {};
+}
+
+Status CudaStream::begin_capture() {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  return {};
+}
+Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
+  BP_TRY(device_.make_current());
+  cudaGraph_t captured = nullptr;
+  BP_CUDA(cudaStreamEndCapture(stream_, &captured));
+  cudaGraphExec_t graph = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
+  static_cast<void>(cudaGraphDestroy(captured));
+  BP_TRY(cuda_status(error, "cudaGraphInstantiate"));
+  return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(graph));
+}
+Status CudaStream::run(Graph& graph) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaGraphLaunch(static_cast<CudaGraph&>(graph).get(), stream_));
+  return {};
+}
+
+}  // namespace bp::cuda

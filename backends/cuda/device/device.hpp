@@ -1,0 +1,157 @@
+#pragma once
+// What the backend asks of a GPU, and no more: memory, streams of work in order, events, captured
+// graphs. The CUDA runtime stands behind it in the plugin (cuda_device.cpp), an emulator that runs
+// the same kernels on the processor in tests (emulator/).
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "backplane/status.hpp"
+
+namespace bp::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  uint32_t compute_capability = 0;  // 90 for 9.0
+  uint32_t n_multiprocessors = 0;
+  uint32_t shared_bytes_per_block = 0;  // that a launch may ask for
+  uint64_t total_bytes = 0;
+};
+
+// How a kernel is spread: blocks of the grid, threads of a block (in one dimension), and bytes of
+// shared memory sized at launch.
+struct Geometry {
+  std::array<uint32_t, 3> grid{1, 1, 1};
+  uint32_t n_threads = 1;
+  uint32_t shared_bytes = 0;
+  [[nodiscard]] uint64_t n_blocks() const { return uint64_t{grid[0]} * grid[1] * grid[2]; }
+};
+
+// A kernel takes one struct, passed by value. Which it is, is decided by the functions that
+// kernels/ exports; its name is for messages and profiles.
+template <class Params>
+struct Kernel {
+  const char* name = nullptr;
+  void (*function)(Params) = nullptr;
+};
+
+// A launch with the type of its parameters erased. `call` runs the kernel's body for the current
+// thread of an emulated block; on a GPU nobody calls it.
+struct Launch {
+  const char* name;
+  void (*function)();
+  void (*call)(void (*function)(), const void* params);
+  const void* params;  // read before launch returns
+  size_t params_bytes;
+  Geometry geometry;
+};
+
+enum class MemoryKind { kDevice, kPinned };
+
+class Device;
+
+// Device or pinned host memory, given back when destroyed. The device outlives it.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(Device& device, MemoryKind kind, uint8_t* data, size_t size)
+      : device_(&device), kind_(kind), data_(data), size_(size) {}
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    Memory(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Memory();
+
+  [[nodiscard]] uint8_t* data() const { return data_; }
+  [[nodiscard]] size_t size() const { return size_; }
+
+ private:
+  void swap(Memory& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(kind_, other.kind_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  Device* device_ = nullptr;
+  MemoryKind kind_ = MemoryKind::kDevice;
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+class Event {
+ public:
+  virtual ~Event() = default;
+  // Waits until what the event was recorded behind is done; at once where it never was.
+  virtual Status synchronize() = 0;
+};
+
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
+// Work in order. Every call but synchronize returns before the work is done; host memory that it
+// names stays as it is until then. Errors of the work itself surface in a later call.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  virtual Status launch(const Launch& launch) = 0;
+  virtual Status copy_to_device(void* to, const void* from, size_t n_bytes) = 0;
+  virtual Status copy_to_host(void* to, const void* from, size_t n_bytes) = 0;
+  virtual Status copy_on_device(void* to, const void* from, size_t n_bytes) = 0;  // no overlap
+  virtual Status fill(void* to, uint8_t byte, size_t n_bytes) = 0;
+
+  virtual Status record(Event& event) = 0;
+  virtual Status wait(Event& event) = 0;
+  virtual Status synchronize() = 0;
+
+  // Between begin and end, work is kept instead of done. A graph is run as often as wanted.
+  virtual Status begin_capture() = 0;
+  virtual Result<std::unique_ptr<Graph>> end_capture() = 0;
+  virtual Status run(Graph& graph) = 0;
+
+  template <class Params>
+  Status launch(const Kernel<Params>& kernel, const Geometry& geometry, const Params& params) {
+    static_assert(std::is_trivially_copyable_v<Params> && sizeof(Params) <= 4096);
+    if (geometry.n_blocks() == 0) return {};
+    return launch({kernel.name, reinterpret_cast<void (*)()>(kernel.function),
+                   [](void (*function)(), const void* p) {
+                     reinterpret_cast<void (*)(Params)>(function)(*static_cast<const Params*>(p));
+                   },
+                   &params, sizeof params, geometry});
+  }
+};
+
+// [any-thread] but for what it makes: a stream belongs to one thread at a time.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  [[nodiscard]] virtual const DeviceInfo& info() const = 0;
+  virtual Result<uint64_t> free_bytes() = 0;
+  // `purpose` completes "memory for" in an error. Aligned to 256 bytes.
+  virtual Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) = 0;
+  virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
+  virtual Result<std::unique_ptr<Event>> make_event() = 0;
+
+ private:
+  friend class Memory;
+  virtual void release(MemoryKind kind, uint8_t* data, size_t n_bytes) = 0;
+};
+
+inline Memory::~Memory() {
+  if (data_ != nullptr) device_->release(kind_, data_, size_);
+}
+
+// "5.20 GiB for the weights are needed, 3.10 GiB of 24.00 GiB are free on NVIDIA L4"
+[[nodiscard]] Status does_not_fit(const DeviceInfo& info, MemoryKind kind, uint64_t n_bytes,
+                                  uint64_t free_bytes, const std::string& purpose);
+
+}  // namespace bp::cuda

@@ -1,0 +1,237 @@
+#include "backends/cuda/executable.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cuda/kernels/columns.hpp"
+#include "backplane/validate_batch.hpp"
+
+namespace bp::cuda {
+
+CudaExecutable::CudaExecutable(std::shared_ptr<Device> device,
+                               std::shared_ptr<const ProgramView> program,
+                               const bp_compile_options& options, const Settings& settings,
+                               KvCache kv)
+    : device_(std::move(device)),
+      program_(std::move(program)),
+      options_(options),
+      settings_(settings),
+      kv_(std::move(kv)),
+      sequence_of_(options.max_step_tokens),
+      is_running_(options.max_sequences) {
+  options_.progress = nullptr;
+}
+
+// Memory goes back when nothing uses it any more.
+CudaExecutable::~CudaExecutable() {
+  if (stream_ != nullptr) static_cast<void>(stream_->synchronize());
+}
+
+RowCounts CudaExecutable::most_rows() const {
+  RowCounts most;
+  most.n_tokens = options_.max_step_tokens;
+  most.n_output_rows.fill(options_.max_output_rows);
+  return most;
+}
+
+Status CudaExecutable::prepare(Plan plan) {
+  plan_ = std::move(plan);
+  BP_ASSIGN(stream_, device_->make_stream());
+  BP_ASSIGN(is_done_, device_->make_event());
+  const RowCounts most = most_rows();
+  const size_t n_bytes = lay_out(plan_.buffers, most);
+  BP_ASSIGN(workspace_, device_->allocate(MemoryKind::kDevice, n_bytes, "the workspace of a step"));
+  uint32_t widest = 0, widest_gathered = 0;
+  for (const uint32_t buffer : plan_.outputs) {
+    const Buffer& b = plan_.buffers[buffer];
+    widest = std::max(widest, b.stride());
+    if (b.rows == BP_ROWS_TOKENS) widest_gathered = std::max(widest_gathered, b.stride());
+  }
+  // max_output_rows bounds the rows of all outputs together.
+  const size_t n_rows = options_.max_output_rows;
+  BP_ASSIGN(outputs_, device_->allocate(MemoryKind::kPinned, n_rows * widest * sizeof(float),
+                                        "the outputs of a step"));
+  BP_ASSIGN(gathered_,
+            device_->allocate(MemoryKind::kDevice, n_rows * widest_gathered * sizeof(float),
+                              "the outputs of a step"));
+  ArenaLimits limits;
+  limits.most = most;
+  limits.max_sequences = options_.max_sequences;
+  limits.max_context = options_.max_context;
+  limits.block_size = kv_.block_size();
+  limits.n_groups = program_->header().n_kv_groups;
+  limits.n_outputs = program_->header().n_outputs;
+  return arena_.allocate(*device_, limits);
+}
+
+Status CudaExecutable::memory(bp_memory_info& out) {
+  BP_ASSIGN(const uint64_t free_bytes, device_->free_bytes());
+  out.block_size = kv_.block_size();
+  out.weights_bytes = plan_.weights_bytes();
+  out.workspace_bytes = workspace_.size() + gathered_.size() + arena_.n_bytes();
+  out.available_bytes =
+      static_cast<uint64_t>(static_cast<double>(free_bytes) * settings_.memory_share);
+  out.n_groups = program_->header().n_kv_groups;
+  out.max_in_flight = 1;
+  for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  out.k_dtype = kv_.k_dtype();
+  out.v_dtype = kv_.v_dtype();
+  return {};
+}
+
+Status CudaExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
+  BP_TRY(kv_.allocate(*device_, *stream_, n_blocks));
+  return stream_->synchronize();
+}
+
+Status CudaExecutable::warm_up(const Progress& progress) {
+  if (progress.report(0, 1)) return cancelled("warming up was stopped");
+  if (workspace_.size() > 0) BP_TRY(stream_->fill(workspace_.data(), 0, workspace_.size()));
+  BP_TRY(stream_->synchronize());
+  if (progress.report(1, 1)) return cancelled("warming up was stopped");
+  return {};
+}
+
+Status CudaExecutable::validate(const bp_batch& batch) const {
+  if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
+  if (in_flight_.ticket != 0) return invalid_argument("the step before has not been collected");
+  BatchLimits limits;
+  limits.max_step_tokens = options_.max_step_tokens;
+  limits.max_sequences = options_.max_sequences;
+  limits.max_context = options_.max_context;
+  limits.max_output_rows = options_.max_output_rows;
+  limits.block_size = kv_.block_size();
+  limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
+  limits.n_blocks = kv_.n_blocks();
+  return validate_batch(batch, limits);
+}
+
+Status CudaExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
+  BP_TRY(validate(batch));
+  const bool any_running = begin_sequences(batch);
+  for (uint32_t i = 0; i < batch.n_block_ops; ++i) {
+    BP_TRY(kv_.apply(*stream_, batch.block_ops[i]));
+  }
+  if (any_running) BP_TRY(compute(batch));
+  BP_TRY(stream_->record(*is_done_));
+  in_flight_ = {++last_ticket_, batch, any_running};
+  ticket = last_ticket_;
+  return {};
+}
+
+Status CudaExecutable::collect(uint64_t ticket) {
+  if (ticket == 0 || ticket != in_flight_.ticket) {
+    return invalid_argument("no step has the ticket " + std::to_string(ticket));
+  }
+  const InFlight step = std::exchange(in_flight_, {});
+  BP_TRY(is_done_->synchronize());
+  if (!step.is_computed) return {};
+  poll_stop(step.batch);
+  hand_over(step.batch);
+  return {};
+}
+
+// Whether some sequence runs: its ids and positions are known, and nobody has stopped it.
+bool CudaExecutable::begin_sequences(const bp_batch& batch) {
+  uint32_t n_ids = ~0u, n_positions = ~0u;
+  for (const uint32_t n : plan_.vocabularies) n_ids = std::min(n_ids, n);
+  for (const uint32_t n : plan_.positions) n_positions = std::min(n_positions, n);
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    batch.seq_status[s] = BP_SEQ_OK;
+    for (uint32_t t = batch.query_start[s]; t < batch.query_start[s + 1]; ++t) {
+      sequence_of_[t] = s;
+      const bool is_known = static_cast<uint32_t>(batch.tokens[t]) < n_ids &&
+                            static_cast<uint32_t>(batch.positions[t]) < n_positions;
+      if (!is_known) batch.seq_status[s] = BP_SEQ_FAILED;
+    }
+  }
+  poll_stop(batch);
+  bool any = false;
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    is_running_[s] = batch.seq_status[s] == BP_SEQ_OK ? 1 : 0;
+    any |= is_running_[s] != 0 && batch.query_start[s] < batch.query_start[s + 1];
+  }
+  return any;
+}
+
+void CudaExecutable::poll_stop(const bp_batch& batch) {
+  if (batch.stop_seq == nullptr) return;
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    if (batch.seq_status[s] != BP_SEQ_OK) continue;
+    if (__atomic_load_n(&batch.stop_seq[s], __ATOMIC_RELAXED) == 0) continue;
+    batch.seq_status[s] = BP_SEQ_STOPPED;
+  }
+}
+
+RowCounts CudaExecutable::rows_of(const bp_batch& batch) const {
+  RowCounts counts;
+  counts.n_tokens = batch.n_tokens;
+  for (uint32_t i = 0; i < batch.n_outputs; ++i) {
+    const bp_output output = copy_growable(batch.outputs[i]);
+    counts.n_output_rows[output.output] = output.n_rows;
+  }
+  return counts;
+}
+
+Status CudaExecutable::compute(const bp_batch& batch) {
+  const RowCounts counts = rows_of(batch);
+  BP_TRY(arena_.send(*stream_, batch, counts, {is_running_.data(), batch.n_seqs}));
+  const StageContext context{*stream_,      plan_.buffers, workspace_.data(),
+                             arena_.view(), kv_,           counts};
+  BP_TRY(run_stages(context));
+  return bring_outputs(batch, context);
+}
+
+Status CudaExecutable::run_stages(const StageContext& context) {
+  if (!settings_.waits_after_each_op) return plan_.enqueue(context);
+  for (const Stage& stage : plan_.stages) {
+    BP_TRY(stage.enqueue(context).with_context(stage.op));
+    BP_TRY(stream_->synchronize().with_context(stage.op));
+  }
+  return {};
+}
+
+// Rows of all outputs one after another into pinned memory.
+Status CudaExecutable::bring_outputs(const bp_batch& batch, const StageContext& context) {
+  uint8_t* to = outputs_.data();
+  uint8_t* chosen = gathered_.data();
+  for (uint32_t i = 0; i < batch.n_outputs; ++i) {
+    const bp_output output = copy_growable(batch.outputs[i]);
+    const uint32_t buffer = plan_.outputs[output.output];
+    const Buffer& b = plan_.buffers[buffer];
+    const size_t n_bytes = size_t{output.n_rows} * b.stride() * sizeof(float);
+    if (n_bytes == 0) continue;
+    const Rows rows = context.rows(buffer);
+    const void* from = rows.data;
+    if (b.rows == BP_ROWS_TOKENS) {
+      ColumnsParams p;
+      p.x = rows;
+      p.y = {reinterpret_cast<float*>(chosen), b.stride()};
+      p.step = context.step;
+      p.output = output.output;
+      p.n_rows = output.n_rows;
+      p.n = b.width;
+      BP_TRY(stream_->launch(columns_kernel(), columns_geometry(p), p));
+      from = chosen;
+      chosen += n_bytes;
+    }
+    BP_TRY(stream_->copy_to_host(to, from, n_bytes));
+    to += n_bytes;
+  }
+  return {};
+}
+
+void CudaExecutable::hand_over(const bp_batch& batch) const {
+  const uint8_t* from = outputs_.data();
+  for (uint32_t i = 0; i < batch.n_outputs; ++i) {
+    const bp_output output = copy_growable(batch.outputs[i]);
+    const Buffer& b = plan_.buffers[plan_.outputs[output.output]];
+    for (uint32_t r = 0; r < output.n_rows; ++r, from += b.stride() * sizeof(float)) {
+      if (batch.seq_status[sequence_of_[output.rows[r]]] != BP_SEQ_OK) continue;
+      std::memcpy(static_cast<uint8_t*>(output.data) + r * output.row_stride_bytes, from,
+                  b.width * sizeof(float));
+    }
+  }
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,36 @@
+#pragma once
+// attention and attend: any head size up to kMaxValueDim, any type of the cache. A row's result
+// depends on its own sequence only, to the last bit.
+
+#include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/views.hpp"
+
+namespace bp::cuda {
+
+inline constexpr uint32_t kMaxValueDim = 512;  // columns of a head's result, in registers of a warp
+inline constexpr uint32_t kMaxKeyDim = 4096;   // of a head's query, in shared memory
+inline constexpr uint32_t kAttendWarps = 4;    // of a block, which share a query head's positions
+
+struct AttendParams {
+  Rows q, o;  // [rows, n_heads * head_dim], [rows, n_heads * v_head_dim]
+  KvPlane k, v;
+  const StepView* step = nullptr;
+  const float* sinks = nullptr;  // [n_heads], or null
+  uint32_t group = 0;
+  uint32_t n_rows = 0;
+  uint32_t n_heads = 0;
+  uint32_t is_causal = 1;
+  uint32_t window = 0;  // 0: none
+  float scale = 1;
+  float softcap = 0;
+};
+
+// The query, then of each warp its maximum, its denominator and its sums.
+[[nodiscard]] inline Geometry attend_geometry(const AttendParams& p) {
+  const uint32_t n_floats = p.k.head_dim + kAttendWarps * (2 + p.v.head_dim);
+  return {{p.n_rows, p.n_heads, 1}, kAttendWarps * 32, n_floats * 4};
+}
+[[nodiscard]] Kernel<AttendParams> attend_kernel(bp_dtype k_dtype, bp_dtype v_dtype,
+                                                 uint32_t v_head_dim);
+
+}  // namespace bp::cuda

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "backends/cuda/kernels/formats/format.cuh"
+
+namespace bp::cuda {
+
+template <>
+struct Format<BP_DTYPE_F32> {
+  BP_FORMAT_SIZES(8, 32);
+  __device__ static void read(const uint8_t* block, uint32_t, const void*, Eight& out) {
+    const auto* values = reinterpret_cast<const float4*>(block);
+    const float4 a = values[0], b = values[1];
+    out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w;
+    out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
+  }
+};
+
+// Four registers of two 16-bit floats each.
+template <float (*kWiden)(uint16_t)>
+struct HalfFormat {
+  BP_FORMAT_SIZES(8, 16);
+  __device__ static void read(const uint8_t* block, uint32_t, const void*, Eight& out) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(block);
+    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+    for (int i = 0; i < 4; ++i) {
+      out[2 * i] = kWiden(static_cast<uint16_t>(words[i]));
+      out[2 * i + 1] = kWiden(static_cast<uint16_t>(words[i] >> 16));
+    }
+  }
+};
+template <>
+struct Format<BP_DTYPE_F16> : HalfFormat<f16_value> {};
+template <>
+struct Format<BP_DTYPE_BF16> : HalfFormat<bf16_value> {};
+
+template <float (*kWiden)(uint8_t)>
+struct ByteFormat {
+  BP_FORMAT_SIZES(8, 8);
+  __device__ static void read(const uint8_t* block, uint32_t, const void*, Eight& out) {
+    for (int i = 0; i < 8; ++i) out[i] = kWiden(block[i]);
+  }
+};
+template <>
+struct Format<BP_DTYPE_F8_E4M3> : ByteFormat<e4m3_value> {};
+template <>
+struct Format<BP_DTYPE_F8_E5M2> : ByteFormat<e5m2_value> {};
+
+}  // namespace bp::cuda

@@ -1,0 +1,31 @@
+#pragma once
+// norm, normalize, and the q and k norms of qkv.
+
+#include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/views.hpp"
+
+namespace bp::cuda {
+
+// sum = x + residual; y = normalise(sum by groups of columns) * (weight + weight_offset) + bias.
+struct NormParams {
+  Rows x, residual, sum, y;       // residual and sum may be null; y and sum may be x
+  const float* weight = nullptr;  // [n_weights] repeated along the row, or null
+  const float* bias = nullptr;    // [n_biases]
+  uint32_t n_rows = 0;
+  uint32_t width = 0;
+  uint32_t group = 0;  // columns normalised together; divides width
+  uint32_t n_weights = 0, n_biases = 0;
+  float eps = 0;
+  float weight_offset = 0;
+  uint32_t subtracts_mean = 0;
+};
+
+// A block for each group of a row.
+[[nodiscard]] inline Geometry norm_geometry(const NormParams& p) {
+  const uint32_t n_threads = p.group <= 128 ? 32 : p.group <= 1024 ? 128 : 256;
+  return {{p.n_rows, p.width / p.group, 1}, n_threads, 0};
+}
+
+[[nodiscard]] Kernel<NormParams> norm_kernel();
+
+}  // namespace bp::cuda

@@ -1,0 +1,75 @@
+#include "backends/cuda/plan/enqueue.hpp"
+
+#include "backends/cuda/kernels/norm.hpp"
+#include "backends/cuda/kernels/product.hpp"
+#include "backplane/ops.h"
+
+namespace bp::cuda {
+
+namespace {
+
+uint32_t n_values(const DeviceWeight& weight) {
+  return static_cast<uint32_t>(weight.source().n_rows * weight.source().n_columns);
+}
+
+}  // namespace
+
+void add_norm(Planner& planner, const NormSpec& spec) {
+  const uint32_t width = planner.width(spec.x);
+  planner.add([spec, width](const StageContext& c) {
+    NormParams p;
+    p.x = c.rows(spec.x);
+    if (spec.residual != kNoBuffer) p.residual = c.rows(spec.residual);
+    if (spec.sum != kNoBuffer) p.sum = c.rows(spec.sum);
+    p.y = c.rows(spec.y);
+    if (spec.weight != nullptr) {
+      p.weight = spec.weight->floats();
+      p.n_weights = n_values(*spec.weight);
+    }
+    if (spec.bias != nullptr) {
+      p.bias = spec.bias->floats();
+      p.n_biases = n_values(*spec.bias);
+    }
+    p.n_rows = c.n_rows(spec.y);
+    p.width = width;
+    p.group = spec.group == 0 ? width : spec.group;
+    p.eps = spec.eps;
+    p.weight_offset = spec.weight_offset;
+    p.subtracts_mean = spec.kind == BP_NORM_LAYER ? 1 : 0;
+    return c.stream.launch(norm_kernel(), norm_geometry(p), p);
+  });
+}
+
+void add_product(Planner& planner, const ProductSpec& spec) {
+  const uint32_t width = planner.width(spec.y);
+  planner.add([spec, width](const StageContext& c) {
+    ProductParams p;
+    p.weight = spec.weight->matrix();
+    p.x = c.rows(spec.x);
+    p.y = c.rows(spec.y);
+    if (spec.bias != nullptr) p.epilogue.bias = spec.bias->floats() + spec.first_bias;
+    p.epilogue.scale = spec.scale;
+    p.epilogue.softcap = spec.softcap;
+    p.epilogue.activation = spec.activation;
+    p.n_rows = c.n_rows(spec.y);
+    p.n_columns = width;
+    p.first_column = spec.first_row;
+    return c.stream.launch(product_kernel(p.weight.dtype, p.n_rows), product_geometry(p), p);
+  });
+}
+
+void add_elementwise(Planner& planner, const ElementwiseParams& params, uint32_t a, uint32_t b,
+                     uint32_t y) {
+  const uint32_t width = planner.width(y);
+  planner.add([params, a, b, y, width](const StageContext& c) {
+    ElementwiseParams p = params;
+    p.a = c.rows(a);
+    if (b != kNoBuffer) p.b = c.rows(b);
+    p.y = c.rows(y);
+    p.n_rows = c.n_rows(y);
+    p.width = width;
+    return c.stream.launch(elementwise_kernel(), elementwise_geometry(p), p);
+  });
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,139 @@
+// embed, gather, add_positions, norm, normalize, rope, rotate.
+
+#include "backends/cuda/kernels/embed.hpp"
+#include "backends/cuda/kernels/norm.hpp"
+#include "backends/cuda/kernels/rotate.hpp"
+#include "backends/cuda/plan/enqueue.hpp"
+#include "backends/cuda/plan/plan_ops.hpp"
+#include "backplane/ops.h"
+
+namespace bp::cuda {
+
+namespace {
+
+struct LookUp {
+  const DeviceWeight* table;
+  uint32_t x, y;  // buffers
+  float scale = 1;
+  bool by_position = false;
+  uint32_t offset = 0;
+};
+
+void add_look_up(Planner& planner, const LookUp& l) {
+  planner.add([l](const StageContext& c) {
+    EmbedParams p;
+    p.table = l.table->matrix();
+    p.step = c.step;
+    if (l.x != kNoBuffer) p.x = c.rows(l.x);
+    p.y = c.rows(l.y);
+    p.n_rows = c.n_rows(l.y);
+    p.n_table = static_cast<uint32_t>(l.table->source().n_rows);
+    p.scale = l.scale;
+    p.by_position = l.by_position ? 1 : 0;
+    p.offset = l.offset;
+    return c.stream.launch(embed_kernel(p.table.dtype), embed_geometry(p), p);
+  });
+}
+
+void add_tokens(Planner& planner, float scale) {
+  const DeviceWeight* table = planner.matrix(0);
+  planner.limit_ids(static_cast<uint32_t>(table->source().n_rows));
+  add_look_up(planner, {table, kNoBuffer, planner.output(0), scale});
+}
+
+struct Turn {
+  uint32_t x, y;
+  const DeviceWeight* inv_freq;
+  uint32_t pairing, n_heads, head_dim, n_dims;
+  float magnitude;
+};
+
+void add_turn(Planner& planner, const Turn& turn) {
+  planner.add([turn](const StageContext& c) {
+    RotateParams p;
+    p.x = c.rows(turn.x);
+    p.y = c.rows(turn.y);
+    p.step = c.step;
+    p.inv_freq = turn.inv_freq->floats();
+    p.n_rows = c.n_rows(turn.y);
+    p.n_heads = turn.n_heads;
+    p.head_dim = turn.head_dim;
+    p.n_dims = turn.n_dims;
+    p.in_halves = turn.pairing == BP_ROPE_HALVES ? 1 : 0;
+    p.magnitude = turn.magnitude;
+    return c.stream.launch(rotate_kernel(), rotate_geometry(p), p);
+  });
+}
+
+}  // namespace
+
+Status plan_embed(Planner& planner) {
+  add_tokens(planner, planner.attributes<bp_attr_embed>().scale);
+  return {};
+}
+
+Status plan_gather(Planner& planner) {
+  add_tokens(planner, 1);
+  return {};
+}
+
+Status plan_add_positions(Planner& planner) {
+  const auto a = planner.attributes<bp_attr_add_positions>();
+  const DeviceWeight* table = planner.matrix(0);
+  const uint64_t n = table->source().n_rows;
+  planner.limit_positions(static_cast<uint32_t>(n > a.offset ? n - a.offset : 0));
+  add_look_up(planner, {table, planner.input(0), planner.output(0), 1, true, a.offset});
+  return {};
+}
+
+Status plan_norm(Planner& planner) {
+  const auto a = planner.attributes<bp_attr_norm>();
+  NormSpec spec;
+  spec.x = planner.input(0);
+  if (planner.has_input(1)) spec.residual = planner.input(1);
+  spec.y = planner.output(0);
+  if (planner.has_output(1)) spec.sum = planner.output(1);
+  spec.weight = planner.floats(0);
+  spec.bias = planner.floats(1);
+  spec.kind = a.kind;
+  spec.eps = a.eps;
+  spec.weight_offset = a.weight_offset;
+  spec.group = a.group;
+  add_norm(planner, spec);
+  return {};
+}
+
+Status plan_normalize(Planner& planner) {
+  const auto a = planner.attributes<bp_attr_normalize>();
+  NormSpec spec;
+  spec.x = planner.input(0);
+  spec.y = planner.output(0);
+  spec.kind = a.kind;
+  spec.eps = a.eps;
+  spec.group = a.group;
+  add_norm(planner, spec);
+  return {};
+}
+
+Status plan_rope(Planner& planner) {
+  const auto a = planner.attributes<bp_attr_rope>();
+  const DeviceWeight* inv_freq = planner.floats(0);
+  Turn turn{planner.input(0), planner.output(0), inv_freq, a.pairing,
+            a.n_heads,        a.head_dim,        a.n_dims, a.magnitude};
+  add_turn(planner, turn);
+  if (!planner.has_input(1)) return {};
+  turn.x = planner.input(1);
+  turn.y = planner.output(1);
+  turn.n_heads = a.n_kv_heads;
+  add_turn(planner, turn);
+  return {};
+}
+
+Status plan_rotate(Planner& planner) {
+  const auto a = planner.attributes<bp_attr_rotate>();
+  add_turn(planner, {planner.input(0), planner.output(0), planner.floats(0), a.pairing, a.n_heads,
+                     a.head_dim, a.n_dims, a.magnitude});
+  return {};
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,89 @@
+#include "backends/cuda/plan/planner.hpp"
+
+#include <algorithm>
+
+namespace bp::cuda {
+
+Planner::Planner(const ProgramView& program, WeightStore& store)
+    : program_(program), store_(store), buffer_of_value_(program.values().size(), BP_NONE) {
+  for (uint32_t i = 0; i < program.values().size(); ++i) {
+    const bp_value& value = program.values()[i];
+    if (value.dtype != BP_DTYPE_F32) continue;
+    buffer_of_value_[i] = static_cast<uint32_t>(plan_.buffers.size());
+    plan_.buffers.push_back({value.rows, value.output, static_cast<uint32_t>(value.width)});
+  }
+}
+
+Result<Plan> Planner::run() {
+  for (const bp_op& op : program_.ops()) BP_TRY(plan_op(op).with_context(describe(op)));
+  for (const uint32_t value : program_.outputs()) {
+    const uint32_t buffer = buffer_of_value_[value];
+    plan_.buffers[buffer].last_stage = ~0u;  // copied to the host after the last stage
+    plan_.outputs.push_back(buffer);
+  }
+  std::ranges::sort(plan_.weights);
+  const auto repeated = std::ranges::unique(plan_.weights);
+  plan_.weights.erase(repeated.begin(), repeated.end());
+  return std::move(plan_);
+}
+
+Status Planner::plan_op(const bp_op& op) {
+  op_ = &op;
+  used_.clear();
+  const PlanOp plan = find_plan_op(kind_of(op));
+  return plan == nullptr ? unsupported("this kind of op is unknown") : plan(*this);
+}
+
+bool Planner::has_input(uint32_t i) const {
+  return slot_at(input_slots(*op_), i) != BP_NONE;
+}
+bool Planner::has_output(uint32_t i) const {
+  return slot_at(output_slots(*op_), i) != BP_NONE;
+}
+bool Planner::has_weight(uint32_t i) const {
+  return slot_at(weight_slots(*op_), i) != BP_NONE;
+}
+
+uint32_t Planner::use(uint32_t buffer) {
+  used_.push_back(buffer);
+  return buffer;
+}
+
+uint32_t Planner::input(uint32_t i) {
+  return use(buffer_of_value_[op_->inputs[i]]);
+}
+uint32_t Planner::output(uint32_t i) {
+  return use(buffer_of_value_[op_->outputs[i]]);
+}
+
+uint32_t Planner::temporary(uint32_t rows_as_buffer, uint32_t width) {
+  const Buffer& like = plan_.buffers[rows_as_buffer];
+  plan_.buffers.push_back({like.rows, like.output, width});
+  return use(static_cast<uint32_t>(plan_.buffers.size() - 1));
+}
+
+const DeviceWeight* Planner::weight(uint32_t i, bool as_floats) {
+  if (!has_weight(i)) return nullptr;
+  const bp_weight_part& part = *data_part(program_.weights()[op_->weights[i]]);
+  plan_.weights.push_back(store_.get(SourceRows::of(part, as_floats)));
+  return plan_.weights.back().get();
+}
+
+const DeviceWeight* Planner::matrix(uint32_t i) {
+  return weight(i, false);
+}
+const DeviceWeight* Planner::floats(uint32_t i) {
+  return weight(i, true);
+}
+
+void Planner::add(Enqueue enqueue) {
+  const auto stage = static_cast<uint32_t>(plan_.stages.size());
+  for (const uint32_t buffer : used_) {
+    Buffer& b = plan_.buffers[buffer];
+    b.first_stage = std::min(b.first_stage, stage);
+    b.last_stage = std::max(b.last_stage, stage);
+  }
+  plan_.stages.push_back({describe(*op_), std::move(enqueue)});
+}
+
+}  // namespace bp::cuda

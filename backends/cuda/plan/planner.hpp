@@ -1,0 +1,60 @@
+#pragma once
+// Makes the plan: each op of the program becomes stages, by the function of its kind.
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backends/cuda/plan/plan.hpp"
+#include "backplane/program_view.hpp"
+
+namespace bp::cuda {
+
+class Planner {
+ public:
+  Planner(const ProgramView& program, WeightStore& store);
+
+  // The program has passed check.
+  Result<Plan> run();
+
+  // ---- for the functions that plan one op; slots are in the order of its schema ----
+  [[nodiscard]] const ProgramView& program() const { return program_; }
+  template <class A>
+  [[nodiscard]] A attributes() const {
+    return attributes_of<A>(*op_);
+  }
+  [[nodiscard]] bool has_input(uint32_t i) const;
+  [[nodiscard]] bool has_output(uint32_t i) const;
+  [[nodiscard]] bool has_weight(uint32_t i) const;
+  // Buffers.
+  [[nodiscard]] uint32_t input(uint32_t i);
+  [[nodiscard]] uint32_t output(uint32_t i);
+  [[nodiscard]] uint32_t temporary(uint32_t rows_as_buffer, uint32_t width);
+  [[nodiscard]] uint32_t width(uint32_t buffer) const { return plan_.buffers[buffer].width; }
+  // Weights as they are in the file, or as floats. The pointers live as long as the plan.
+  [[nodiscard]] const DeviceWeight* matrix(uint32_t i);
+  [[nodiscard]] const DeviceWeight* floats(uint32_t i);  // null where the slot is empty
+  // Tables that ids or positions index: sequences with others fail before the step.
+  void limit_ids(uint32_t n) { plan_.vocabularies.push_back(n); }
+  void limit_positions(uint32_t n) { plan_.positions.push_back(n); }
+  // A stage of this op; its buffers are those asked for since the op began.
+  void add(Enqueue enqueue);
+
+ private:
+  Status plan_op(const bp_op& op);
+  [[nodiscard]] uint32_t use(uint32_t buffer);
+  const DeviceWeight* weight(uint32_t i, bool as_floats);
+
+  const ProgramView& program_;
+  WeightStore& store_;
+  Plan plan_;
+  std::vector<uint32_t> buffer_of_value_;
+  const bp_op* op_ = nullptr;
+  std::vector<uint32_t> used_;  // buffers of the current op
+};
+
+// One for each kind of op; nothing for kinds that are not known.
+using PlanOp = Status (*)(Planner&);
+[[nodiscard]] PlanOp find_plan_op(std::string_view kind);
+
+}  // namespace bp::cuda

@@ -1,0 +1,56 @@
+#pragma once
+// A batch on its way to the device: packed into pinned memory, then copied at once.
+
+#include <span>
+#include <vector>
+
+#include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/views.hpp"
+#include "backends/cuda/plan/plan.hpp"
+#include "backplane/batch.h"
+
+namespace bp::cuda {
+
+struct ArenaLimits {
+  RowCounts most;  // of the largest step, padding included
+  uint32_t max_sequences = 0;
+  uint32_t max_context = 0;
+  uint32_t block_size = 0;
+  uint32_t n_groups = 0;
+  uint32_t n_outputs = 0;
+};
+
+class StepArena {
+ public:
+  Status allocate(Device& device, const ArenaLimits& limits);
+
+  // Packs the batch, padded to counts, and copies it. is_running [n_seqs]. The pinned memory is in
+  // use until the stream has passed the copy.
+  Status send(Stream& stream, const bp_batch& batch, const RowCounts& counts,
+              std::span<const uint8_t> is_running);
+
+  // Where the device finds the step, always the same.
+  [[nodiscard]] const StepView* view() const {
+    return reinterpret_cast<const StepView*>(device_.data());
+  }
+  [[nodiscard]] size_t n_bytes() const { return device_.size(); }
+
+ private:
+  template <class T>
+  struct Array {
+    T* host;
+    const T* device;
+  };
+  template <class T>
+  Array<T> take(size_t n);
+  void pack_tokens(const bp_batch& batch, uint32_t n_tokens, StepView& view);
+  void pack_sequences(const bp_batch& batch, std::span<const uint8_t> is_running, StepView& view);
+  void pack_tables(const bp_batch& batch, StepView& view);
+  void pack_outputs(const bp_batch& batch, const RowCounts& counts, StepView& view);
+
+  ArenaLimits limits_;
+  Memory host_, device_;
+  size_t n_used_ = 0;  // bytes of the step that is packed
+};
+
+}  // namespace bp::cuda

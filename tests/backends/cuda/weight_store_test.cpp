@@ -1,0 +1,117 @@
+// Weights on their way to the device: how rows lie there, who shares them, and what stops them.
+
+#include "backends/cuda/weights/weight_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "backends/cuda/emulator/emulated_device.hpp"
+#include "backplane/half.hpp"
+
+namespace bp::cuda {
+namespace {
+
+bp_weight_part part_of(bp_dtype dtype, std::vector<uint64_t> dims, const void* data,
+                       uint64_t stride) {
+  bp_weight_part part{};
+  part.dtype = dtype;
+  part.n_dims = static_cast<uint32_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), part.dims);
+  part.row_stride_bytes = stride;
+  part.data = data;
+  return part;
+}
+
+class Weights : public testing::Test {
+ protected:
+  std::shared_ptr<DeviceWeight> placed(const bp_weight_part& part, bool as_floats) {
+    auto weight = store_.get(SourceRows::of(part, as_floats));
+    const Status status = store_.place(device_, {weight}, Progress(nullptr));
+    EXPECT_TRUE(status.ok()) << status.message();
+    return weight;
+  }
+
+  emulator::EmulatedDevice device_{{emulator::Order::kForward, 8 << 20}};
+  WeightStore store_;
+};
+
+TEST_F(Weights, PlainRowsEndInZerosUpToEightColumns) {
+  std::vector<float> values(3 * 7);  // of which each row has 5
+  std::iota(values.begin(), values.end(), 1.0f);
+  const auto weight = placed(part_of(BP_DTYPE_F32, {3, 5}, values.data(), 28), false);
+  const Matrix matrix = weight->matrix();
+  EXPECT_EQ(matrix.row_bytes, 32u);
+  for (uint32_t row = 0; row < 3; ++row) {
+    const auto* found = reinterpret_cast<const float*>(matrix.data + row * matrix.row_bytes);
+    for (uint32_t i = 0; i < 8; ++i) {
+      EXPECT_EQ(found[i], i < 5 ? values[row * 7 + i] : 0) << row << ", " << i;
+    }
+  }
+}
+
+TEST_F(Weights, BlocksStayAsTheyAre) {
+  std::vector<uint8_t> blocks(2 * 3 * 34);  // q8_0, 96 columns
+  std::iota(blocks.begin(), blocks.end(), uint8_t{0});
+  const auto weight = placed(part_of(BP_DTYPE_Q8_0, {2, 96}, blocks.data(), 102), false);
+  const Matrix matrix = weight->matrix();
+  EXPECT_EQ(matrix.row_bytes, 112u);
+  EXPECT_EQ(std::memcmp(matrix.data, blocks.data(), 102), 0);
+  EXPECT_EQ(std::memcmp(matrix.data + 112, blocks.data() + 102, 102), 0);
+}
+
+TEST_F(Weights, NormsBecomeFloats) {
+  const std::vector<uint16_t> halves{f32_to_f16(1.5f), f32_to_f16(-2), f32_to_f16(0.25f)};
+  const auto weight = placed(part_of(BP_DTYPE_F16, {3}, halves.data(), 6), true);
+  EXPECT_EQ(std::vector<float>(weight->floats(), weight->floats() + 3),
+            (std::vector<float>{1.5f, -2, 0.25f}));
+}
+
+TEST_F(Weights, LargerThanTheBuffersArriveWhole) {
+  std::vector<uint32_t> values(700 * 1000);  // 2.8 MB through buffers of 1 MB at least
+  std::iota(values.begin(), values.end(), 0u);
+  const auto weight = placed(part_of(BP_DTYPE_F32, {700, 1000}, values.data(), 4000), false);
+  EXPECT_EQ(std::memcmp(weight->matrix().data, values.data(), values.size() * 4), 0);
+}
+
+TEST_F(Weights, OneThatIsThereIsShared) {
+  const std::vector<float> values(64, 1);
+  const auto part = part_of(BP_DTYPE_F32, {8, 8}, values.data(), 32);
+  const auto first = placed(part, false);
+  const uint64_t free = device_.free_bytes().value();
+  EXPECT_EQ(placed(part, false), first);
+  EXPECT_EQ(device_.free_bytes().value(), free);
+  EXPECT_NE(placed(part, true), first);
+}
+
+TEST_F(Weights, MemoryGoesBackWithTheLastUser) {
+  const std::vector<float> values(64, 1);
+  const uint64_t before = device_.free_bytes().value();
+  { const auto weight = placed(part_of(BP_DTYPE_F32, {8, 8}, values.data(), 32), false); }
+  EXPECT_EQ(device_.free_bytes().value(), before);
+}
+
+TEST_F(Weights, TooLargeOnesAreASentence) {
+  const uint8_t byte = 0;
+  const auto weight =
+      store_.get(SourceRows::of(part_of(BP_DTYPE_F32, {4096, 4096}, &byte, 16384), false));
+  const Status status = store_.place(device_, {weight}, Progress(nullptr));
+  EXPECT_EQ(status.code(), Code::kOutOfMemory);
+  EXPECT_EQ(status.message(),
+            "64.00 MiB for the weights are needed, 8.00 MiB of 8.00 MiB are free on the emulated device");
+  EXPECT_FALSE(weight->is_placed());
+}
+
+TEST_F(Weights, ProgressStopsThem) {
+  const std::vector<float> values(64, 1);
+  const auto weight =
+      store_.get(SourceRows::of(part_of(BP_DTYPE_F32, {8, 8}, values.data(), 32), false));
+  auto progress = make_growable<bp_progress>();
+  progress.report = [](void*, uint64_t, uint64_t) { return 1; };
+  const Status status = store_.place(device_, {weight}, Progress(&progress));
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_FALSE(weight->is_placed());
+}
+
+}  // namespace
+}  // namespace bp::cuda
