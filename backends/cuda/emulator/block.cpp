@@ -1,6 +1,7 @@
 #include "backends/cuda/emulator/block.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace bp::cuda::emulator {
@@ -31,9 +32,9 @@ uint32_t& Block::copy_group() {
   return threads_[running_]->copy_group;
 }
 
-// A permutation of 0..n-1. Shuffled is an affine map, whose factor has no divisor in common with n.
-uint32_t Block::in_order(uint32_t i, uint32_t n, uint32_t salt) const {
-  if (order_ == Order::kForward) return i;
+// Place i of a permutation of 0..n-1. Shuffled is an affine map, whose factor has no divisor in
+// common with n.
+uint32_t Block::permuted(uint32_t i, uint32_t n, uint32_t salt) const {
   if (order_ == Order::kReversed) return n - 1 - i;
   uint32_t factor = 7919 + 2 * (salt % 64);
   while (std::gcd(factor, n) != 1) ++factor;
@@ -50,7 +51,9 @@ Status Block::run(const Launch& launch) {
   }
   n_threads_ = geometry.n_threads;
   grid_size_ = {geometry.grid[0], geometry.grid[1], geometry.grid[2]};
-  while (threads_.size() < n_threads_) threads_.push_back(std::make_unique<Thread>());
+  while (threads_.size() < n_threads_) {
+    threads_.push_back(std::make_unique<Thread>(static_cast<uint32_t>(threads_.size())));
+  }
   shared_bytes_.resize(std::max(shared_bytes_.size(), geometry.shared_bytes + kSharedAlignment));
   const auto address = reinterpret_cast<uintptr_t>(shared_bytes_.data());
   shared_ = shared_bytes_.data() + (kSharedAlignment - address % kSharedAlignment);
@@ -60,7 +63,10 @@ Status Block::run(const Launch& launch) {
     block_index_ = index_of(in_order(i, n_blocks, n_blocks), geometry.grid);
     BP_TRY(run_block(launch));
   }
-  return {};
+  const bool has_overflowed = std::ranges::any_of(
+      threads_, [](const auto& thread) { return thread->fiber.has_overflowed(); });
+  if (!has_overflowed) return {};
+  return internal_error(std::string("kernel ") + launch.name + " uses more stack than there is");
 }
 
 Status Block::run_block(const Launch& launch) {
@@ -113,27 +119,32 @@ bool Block::run_lanes(uint32_t warp) {
 // Lets go the lanes of the first collective for which all have come.
 bool Block::meet_lanes(uint32_t warp) {
   const uint32_t first = warp * kWarpSize, n = std::min(kWarpSize, n_threads_ - first);
+  uint32_t tried = 0;  // lanes of masks that some lane is missing from
   for (uint32_t i = 0; i < n; ++i) {
     const Thread& one = *threads_[first + i];
-    if (one.wait != Wait::kWarp || one.fiber.is_done()) continue;
-    void* arguments[kWarpSize] = {};
-    bool all_here = true;
-    for (uint32_t lane = 0; lane < kWarpSize && all_here; ++lane) {
-      if ((one.mask >> lane & 1) == 0) continue;
-      all_here = lane < n && threads_[first + lane]->wait == Wait::kWarp &&
-                 threads_[first + lane]->mask == one.mask &&
-                 threads_[first + lane]->collective == one.collective;
-      if (all_here) arguments[lane] = threads_[first + lane]->argument;
-    }
-    if (!all_here) continue;
-    const uint32_t mask = one.mask;
-    one.collective(arguments, mask);
-    for (uint32_t lane = 0; lane < n; ++lane) {
-      if ((mask >> lane & 1) != 0) threads_[first + lane]->wait = Wait::kNone;
-    }
-    return true;
+    if (one.wait != Wait::kWarp || (tried >> i & 1) != 0) continue;
+    if (meet(first, n, one.mask, one.collective)) return true;
+    tried |= one.mask;
   }
   return false;
+}
+
+bool Block::meet(uint32_t first, uint32_t n, uint32_t mask, Collective collective) {
+  void* arguments[kWarpSize] = {};
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(left));
+    if (lane >= n) return false;
+    const Thread& thread = *threads_[first + lane];
+    if (thread.wait != Wait::kWarp || thread.mask != mask || thread.collective != collective) {
+      return false;
+    }
+    arguments[lane] = thread.argument;
+  }
+  collective(arguments, mask);
+  for (uint32_t left = mask; left != 0; left &= left - 1) {
+    threads_[first + static_cast<uint32_t>(std::countr_zero(left))]->wait = Wait::kNone;
+  }
+  return true;
 }
 
 // Threads that have returned count as having come.
@@ -154,9 +165,6 @@ Status Block::stuck(const Launch& launch) const {
                             ", " + std::to_string(block_index_.z) + "), thread ";
   for (uint32_t t = 0; t < n_threads_; ++t) {
     const Thread& thread = *threads_[t];
-    if (thread.fiber.has_overflowed()) {
-      return internal_error(where + std::to_string(t) + " used more stack than there is");
-    }
     if (thread.fiber.is_done()) continue;
     const std::string what = thread.wait == Wait::kBlock ? "__syncthreads" : thread.what;
     return internal_error(where + std::to_string(t) + " waits at " + what +

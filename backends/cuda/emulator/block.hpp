@@ -59,6 +59,7 @@ class Block {
  private:
   enum class Wait : uint8_t { kNone, kWarp, kBlock };
   struct Thread {
+    explicit Thread(uint32_t index) : fiber(index) {}
     Fiber fiber;
     Wait wait = Wait::kNone;
     uint32_t mask = 0;
@@ -73,9 +74,13 @@ class Block {
   bool run_warp(uint32_t warp);
   bool run_lanes(uint32_t warp);
   bool meet_lanes(uint32_t warp);
+  bool meet(uint32_t first, uint32_t n, uint32_t mask, Collective collective);
   bool meet_block();
   [[nodiscard]] Status stuck(const Launch& launch) const;
-  [[nodiscard]] uint32_t in_order(uint32_t i, uint32_t n, uint32_t salt) const;
+  [[nodiscard]] uint32_t in_order(uint32_t i, uint32_t n, uint32_t salt) const {
+    return order_ == Order::kForward ? i : permuted(i, n, salt);
+  }
+  [[nodiscard]] uint32_t permuted(uint32_t i, uint32_t n, uint32_t salt) const;
 
   Order order_;
   std::vector<std::unique_ptr<Thread>> threads_;

@@ -14,7 +14,7 @@ namespace bp::cuda::emulator {
 
 struct EmulatedSettings {
   Order order = Order::kForward;
-  uint64_t total_bytes = uint64_t{1} << 30;
+  uint64_t total_bytes = uint64_t{192} << 20;
 };
 
 class EmulatedDevice : public Device {

@@ -54,45 +54,55 @@ bp_cuda_fiber_start:
 )");
 extern "C" void bp_cuda_fiber_start();
 
-struct Fiber::Context {
-  void* own = nullptr;
-  void* other = nullptr;
+namespace {
 
-  void prepare(uint8_t* stack, Fiber* fiber) {
-    auto* top = reinterpret_cast<void**>(stack + kStackBytes) - 2;  // stays a multiple of 16
-    *--top = reinterpret_cast<void*>(bp_cuda_fiber_start);
-    *--top = nullptr;                               // rbp
-    *--top = nullptr;                               // rbx
-    *--top = fiber;                                 // r12
-    *--top = reinterpret_cast<void*>(&Fiber::run);  // r13
-    *--top = nullptr;                               // r14
-    *--top = nullptr;                               // r15
-    own = top;
-  }
-  void enter() { bp_cuda_switch_stack(&other, own); }
-  void leave() { bp_cuda_switch_stack(&own, other); }
-};
+void* make_context(uint8_t* stack, size_t n_bytes, void (*run)(Fiber*), Fiber* fiber) {
+  auto** top = reinterpret_cast<void**>(stack + n_bytes) - 2;  // calls want a multiple of 16
+  *--top = reinterpret_cast<void*>(bp_cuda_fiber_start);
+  *--top = nullptr;                       // rbp
+  *--top = nullptr;                       // rbx
+  *--top = fiber;                         // r12
+  *--top = reinterpret_cast<void*>(run);  // r13
+  *--top = nullptr;                       // r14
+  *--top = nullptr;                       // r15
+  return top;
+}
+void change_context(void*& from, void* to) {
+  bp_cuda_switch_stack(&from, to);
+}
+void free_contexts(void*, void*) {}
+
+}  // namespace
 
 #else
 
-struct Fiber::Context {
-  ucontext_t own{}, other{};
+namespace {
 
-  static void start(uint32_t high, uint32_t low) {
-    run(reinterpret_cast<Fiber*>(uintptr_t{high} << 32 | low));
-  }
-  void prepare(uint8_t* stack, Fiber* fiber) {
-    getcontext(&own);
-    own.uc_stack.ss_sp = stack;
-    own.uc_stack.ss_size = kStackBytes;
-    own.uc_link = nullptr;
-    const auto address = reinterpret_cast<uintptr_t>(fiber);
-    makecontext(&own, reinterpret_cast<void (*)()>(start), 2, static_cast<uint32_t>(address >> 32),
-                static_cast<uint32_t>(address));
-  }
-  void enter() { swapcontext(&other, &own); }
-  void leave() { swapcontext(&own, &other); }
-};
+void start(uint32_t run_high, uint32_t run_low, uint32_t high, uint32_t low) {
+  const auto run = reinterpret_cast<void (*)(Fiber*)>(uintptr_t{run_high} << 32 | run_low);
+  run(reinterpret_cast<Fiber*>(uintptr_t{high} << 32 | low));
+}
+
+void* make_context(uint8_t* stack, size_t n_bytes, void (*run)(Fiber*), Fiber* fiber) {
+  auto* context = new ucontext_t{};
+  getcontext(context);
+  context->uc_stack.ss_sp = stack;
+  context->uc_stack.ss_size = n_bytes;
+  const auto r = reinterpret_cast<uintptr_t>(run), f = reinterpret_cast<uintptr_t>(fiber);
+  makecontext(context, reinterpret_cast<void (*)()>(start), 4, static_cast<uint32_t>(r >> 32),
+              static_cast<uint32_t>(r), static_cast<uint32_t>(f >> 32), static_cast<uint32_t>(f));
+  return context;
+}
+void change_context(void*& from, void* to) {
+  if (from == nullptr) from = new ucontext_t{};
+  swapcontext(static_cast<ucontext_t*>(from), static_cast<ucontext_t*>(to));
+}
+void free_contexts(void* own, void* other) {
+  delete static_cast<ucontext_t*>(own);
+  delete static_cast<ucontext_t*>(other);
+}
+
+}  // namespace
 
 #endif
 
@@ -127,30 +137,34 @@ struct StackChange {
 
 }  // namespace
 
-Fiber::Fiber() : stack_(new uint8_t[kStackBytes]), context_(std::make_unique<Context>()) {
+Fiber::Fiber(uint32_t index)
+    : stack_(new uint8_t[kStackBytes]), n_bytes_(kStackBytes - index % 32 * 448) {
   std::memset(stack_.get(), kUntouched, kGuardBytes);
 }
 
-Fiber::~Fiber() = default;
+Fiber::~Fiber() {
+  free_contexts(own_, other_);
+}
 
 void Fiber::prepare(void (*entry)(void*), void* argument) {
   entry_ = entry;
   argument_ = argument;
   is_done_ = false;
-  context_->prepare(stack_.get(), this);
+  free_contexts(own_, nullptr);
+  own_ = make_context(stack_.get(), n_bytes_, run, this);
 }
 
 void Fiber::resume() {
   StackChange change;
   change.into(stack_.get());
-  context_->enter();
+  change_context(other_, own_);
   change.back_out();
 }
 
 void Fiber::suspend() {
   StackChange change;
   change.out(is_done_);
-  context_->leave();
+  change_context(own_, other_);
   StackChange::arrived(change.fake);
 }
 

@@ -15,7 +15,8 @@ inline constexpr size_t kStackBytes = 64 << 10;
 
 class Fiber {
  public:
-  Fiber();
+  // Stacks of neighbours (by index) begin at different lines of the caches.
+  explicit Fiber(uint32_t index);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -32,11 +33,12 @@ class Fiber {
   [[nodiscard]] bool has_overflowed() const;
 
  private:
-  struct Context;
   static void run(Fiber* fiber);
 
   std::unique_ptr<uint8_t[]> stack_;
-  std::unique_ptr<Context> context_;
+  size_t n_bytes_;         // of the stack that are used
+  void* own_ = nullptr;    // where it goes on
+  void* other_ = nullptr;  // where who resumed it goes on
   void (*entry_)(void*) = nullptr;
   void* argument_ = nullptr;
   bool is_done_ = true;

@@ -33,12 +33,19 @@ __device__ __forceinline__ float score_of(const AttendParams& p, const float* q,
   return p.softcap != 0 ? soft_cap(p.softcap, sum) : sum;
 }
 
+// What the lanes of a warp tell each other of a tile, in shared memory.
+struct Turn {
+  float* weights;    // [32]
+  uint32_t* blocks;  // [32]
+};
+
 // Tiles of 32 absolute positions go to the warps in turn: which warp sums what, and in which order,
 // does not depend on chunks, blocks or the batch.
 template <bp_dtype kDtype, uint32_t kPerLane>
 __device__ __forceinline__ void attend_tile(const AttendParams& p, const float* q,
                                             const int32_t* blocks, uint32_t kv_head, uint32_t tile,
-                                            const Positions& seen, Partial<kPerLane>& partial) {
+                                            const Positions& seen, const Turn& turn,
+                                            Partial<kPerLane>& partial) {
   const uint32_t position = tile * kWarp + lane_index();
   const bool is_seen = position >= seen.begin && position < seen.end;
   float score = -INFINITY;
@@ -55,12 +62,16 @@ __device__ __forceinline__ void attend_tile(const AttendParams& p, const float* 
   partial.denominator = partial.denominator * rescale + warp_sum(weight);
   for (uint32_t i = 0; i < kPerLane; ++i) partial.sums[i] *= rescale;
   partial.largest = largest;
-  for (uint32_t j = 0; j < kWarp; ++j) {
-    const uint32_t at = tile * kWarp + j;
-    if (at < seen.begin || at >= seen.end) continue;
-    const float w = __shfl_sync(kAllLanes, weight, static_cast<int>(j));
-    const uint32_t b = __shfl_sync(kAllLanes, block, static_cast<int>(j));
-    uint8_t* row = kv_row(p.v, b, kv_head, at % p.v.block_size);
+  __syncwarp();  // the other lanes are past their reads of the tile before
+  turn.weights[lane_index()] = weight;
+  turn.blocks[lane_index()] = block;
+  __syncwarp();
+  const uint32_t first = tile * kWarp;
+  const uint32_t begin = seen.begin > first ? seen.begin - first : 0;
+  const uint32_t end = min(seen.end - first, kWarp);
+  for (uint32_t j = begin; j < end; ++j) {
+    uint8_t* row = kv_row(p.v, turn.blocks[j], kv_head, (first + j) % p.v.block_size);
+    const float w = turn.weights[j];
     for (uint32_t i = 0; i < kPerLane; ++i) {
       const uint32_t d = lane_index() + i * kWarp;
       if (d < p.v.head_dim) partial.sums[i] += w * KvFormat<kDtype>::read(p.v, row, d);
@@ -76,6 +87,9 @@ __global__ void __launch_bounds__(kAttendWarps* kWarp) attend(AttendParams p) {
   float* denominators = largest + kAttendWarps;       // [warps]
   float* sums = denominators + kAttendWarps;          // [warps, v_head_dim]
   const uint32_t t = blockIdx.x, head = blockIdx.y, n = p.v.head_dim;
+  float* weights = sums + kAttendWarps * n;  // [warps, 32]
+  auto* turn_blocks = reinterpret_cast<uint32_t*>(weights + kAttendWarps * kWarp);
+  const Turn turn{weights + warp_index() * kWarp, turn_blocks + warp_index() * kWarp};
   const uint32_t sequence = p.step->sequence_of[t];
   float* out = p.o.data + static_cast<uint64_t>(t) * p.o.stride + head * n;
   if (p.step->is_running[sequence] == 0) {
@@ -94,7 +108,7 @@ __global__ void __launch_bounds__(kAttendWarps* kWarp) attend(AttendParams p) {
   const uint32_t first = seen.begin / kWarp, last = (seen.end + kWarp - 1) / kWarp;
   for (uint32_t tile = first; tile < last; ++tile) {
     if (tile % kAttendWarps != warp_index()) continue;
-    attend_tile<kDtype, kPerLane>(p, q, blocks, kv_head, tile, seen, partial);
+    attend_tile<kDtype, kPerLane>(p, q, blocks, kv_head, tile, seen, turn, partial);
   }
   if (lane_index() == 0) {
     largest[warp_index()] = partial.largest;

@@ -25,9 +25,10 @@ struct AttendParams {
   float softcap = 0;
 };
 
-// The query, then of each warp its maximum, its denominator and its sums.
+// The query; of each warp its maximum, its denominator and its sums; of a warp's positions the
+// blocks and the softmax's weights.
 [[nodiscard]] inline Geometry attend_geometry(const AttendParams& p) {
-  const uint32_t n_floats = p.k.head_dim + kAttendWarps * (2 + p.v.head_dim);
+  const uint32_t n_floats = p.k.head_dim + kAttendWarps * (2 + p.v.head_dim + 2 * 32);
   return {{p.n_rows, p.n_heads, 1}, kAttendWarps * 32, n_floats * 4};
 }
 [[nodiscard]] Kernel<AttendParams> attend_kernel(bp_dtype k_dtype, bp_dtype v_dtype,

@@ -35,21 +35,18 @@ __global__ void __launch_bounds__(kProductWarps* kWarp) product(ProductParams p)
   for (uint32_t group = lane_index(); group < n_groups; group += kWarp) {
     Eight w;
     read_group<F>(weight, group, p.weight.grid, w);
-#pragma unroll
+    BP_UNROLL
     for (uint32_t r = 0; r < kRows; ++r) {
       if (r >= n_rows) break;
       sums[r] = add_products(sums[r], x + static_cast<uint64_t>(r) * p.x.stride, w, 8 * group,
                              p.weight.n_columns);
     }
   }
-#pragma unroll
-  for (uint32_t r = 0; r < kRows; ++r) {
-    if (r >= n_rows) break;
-    const float sum = warp_sum(sums[r]);
-    if (lane_index() != 0) continue;
-    float* y = p.y.data + static_cast<uint64_t>(first_row + r) * p.y.stride;
-    y[column] = finish(p.epilogue, sum, column);
-  }
+  const float sum = warp_sums(sums);
+  const uint32_t r = index_of_sum<kRows>();
+  if (r >= n_rows || lane_index() % (kWarp / kRows) != 0) return;
+  float* y = p.y.data + static_cast<uint64_t>(first_row + r) * p.y.stride;
+  y[column] = finish(p.epilogue, sum, column);
 }
 
 // The matrix that an id means; ids are cut to those there are.

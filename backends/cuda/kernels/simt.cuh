@@ -5,7 +5,9 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define BP_DYNAMIC_SHARED(name) extern __shared__ __align__(128) uint8_t name[]
+#define BP_UNROLL _Pragma("unroll")
 #else
+#define BP_UNROLL
 #include "backends/cuda/emulator/simt.hpp"
 #endif
 
@@ -28,6 +30,34 @@ __device__ __forceinline__ float warp_sum(float x) {
   for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(kAllLanes, x, mask);
   return x;
 }
+// The sum of all lanes' sums[index_of_sum<kSums>()], to the last bit what warp_sum gives for it, by
+// kSums - 1 + log2(32 / kSums) exchanges.
+template <uint32_t kSums>
+__device__ __forceinline__ float warp_sums(float (&sums)[kSums]) {
+  static_assert(kSums > 0 && kSums <= kWarp && (kSums & (kSums - 1)) == 0);
+  uint32_t mask = kWarp / 2;
+  // A lane keeps half of its sums and gives the other half to its partner.
+  BP_UNROLL
+  for (uint32_t n = kSums / 2; n > 0; n /= 2) {
+    const bool is_upper = (lane_index() & mask) != 0;
+    BP_UNROLL
+    for (uint32_t i = 0; i < n; ++i) {
+      const float given = is_upper ? sums[i] : sums[i + n];
+      const float kept = is_upper ? sums[i + n] : sums[i];
+      sums[i] = kept + __shfl_xor_sync(kAllLanes, given, static_cast<int>(mask));
+    }
+    mask /= 2;
+  }
+  float sum = sums[0];
+  for (; mask > 0; mask /= 2) sum += __shfl_xor_sync(kAllLanes, sum, static_cast<int>(mask));
+  return sum;
+}
+// Whose sum warp_sums has left in this lane.
+template <uint32_t kSums>
+__device__ __forceinline__ uint32_t index_of_sum() {
+  return lane_index() / (kWarp / kSums);
+}
+
 // A NaN is passed over.
 __device__ __forceinline__ float warp_max(float x) {
   for (int mask = 16; mask > 0; mask /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, mask));
