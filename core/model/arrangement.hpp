@@ -1,7 +1,7 @@
 #pragma once
 // Tensors whose rows a file keeps in another order, or one by one, copied into what a weight means.
 //
-//   huggingface:
+//   huggingface: # or a list of names and such maps, of which the first that is there is taken
 //     name: model.layers.{i}.mlp.experts.{n}.up_proj.weight
 //     stack: n_experts                               # {n} from 0, stacked outermost
 //     transpose: true                                # the two innermost dimensions

@@ -7,6 +7,8 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/file.hpp"
+#include "backplane/metadata.hpp"
+#include "backplane/text.hpp"
 #include "formats/huggingface/folder.hpp"
 #include "formats/huggingface/tensor.hpp"
 
@@ -34,6 +36,14 @@ bool has_extension(std::string_view path) {
 Result<StateDict> read_file_of_weights(const std::string& path) {
   BP_ASSIGN(const FileBytes bytes, FileBytes::of_file(path));
   return read_state_dict(bytes);
+}
+
+Status check_not_quantised(MetadataView metadata) {
+  BP_ASSIGN(const auto method,
+            metadata.get_or<std::string_view>("config.quantization_config.quant_method", ""));
+  if (method.empty()) return {};
+  return unsupported("config.json: quantization_config.quant_method " + quote(method) +
+                     ": quantised weights are read from safetensors alone");
 }
 
 // Elements [first, first + n) in the order of the dims, out of a storage's bytes, of which `origin`
@@ -92,6 +102,7 @@ Result<std::unique_ptr<ModelFile>> Model::open(const Host&, const std::string& p
   const fs::path folder = is_folder ? absolute : absolute.parent_path();
   BP_TRY(huggingface::read_side_files(folder.string(), model->metadata_));
   model->metadata = model->metadata_.entries();
+  BP_TRY(check_not_quantised({model->metadata}));
   BP_TRY(model->add_tensors());
   return std::unique_ptr<ModelFile>(std::move(model));
 }

@@ -61,6 +61,15 @@ TEST(Folders, OneFileOpensAloneUnlessItIsAPart) {
   EXPECT_EQ(MetadataView((*alone)->metadata).get<int64_t>("config.hidden_size").value(), 64);
 }
 
+TEST(Folders, QuantisedWeightsAreReadFromSafetensorsAlone) {
+  const Folder folder;
+  folder.write("pytorch_model.bin", one_tensor("a", 1));
+  folder.write("config.json", R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})");
+  const auto model = open(folder.path());
+  EXPECT_EQ(model.status().code(), Code::kUnsupported);
+  EXPECT_THAT(model.status().message(), testing::HasSubstr("\"gptq\": quantised weights"));
+}
+
 TEST(Folders, ThePublishersOwnFormIsNamed) {
   const Folder folder;
   folder.write("params.json", "{}");
