@@ -19,6 +19,16 @@ class PairMerges {
     if (slot.key == kFree) slot = {key_of(left, right), merge};
   }
 
+  // Calls visit(left, right, merge) for all, in no order.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const Slot& slot : slots_) {
+      if (slot.key == kFree) continue;
+      visit(static_cast<int32_t>(slot.key >> 32), static_cast<int32_t>(slot.key & 0xFFFFFFFFu),
+            slot.merge);
+    }
+  }
+
   // No merge for kNoToken.
   [[nodiscard]] PairMerge find(int32_t left, int32_t right) const {
     return slots_[position_of(key_of(left, right))].merge;

@@ -22,7 +22,10 @@ PieceMatch find_qwen35(const CharClasses& classes, const char* from, const char*
 PieceMatch find_ufakzeka(const CharClasses& classes, const char* from, const char* end);
 // qwen2 with ` ?[^\s\p{L}\p{N}]+`
 PieceMatch find_seed_coder(const CharClasses& classes, const char* from, const char* end);
-// llama3, where white space without a newline is cut by \s{512}(?!\S)|\s{256}(?!\S)|...
+// What jais2 keeps together of white space that is long: \s*[\r\n]+|\s+(?!\S)|\s+
+PieceMatch find_long_spaces(const CharClasses& classes, const char* from, const char* end);
+// Behind find_long_spaces: llama3, where white space without a newline is cut by
+// \s{512}(?!\S)|\s{256}(?!\S)|...
 // |\s{4}(?!\S)|\s{1,2}(?!\S)|\s
 PieceMatch find_jais2(const CharClasses& classes, const char* from, const char* end);
 // CONTRACTION|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}

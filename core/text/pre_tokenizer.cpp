@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "core/base/nearest.hpp"
@@ -14,7 +15,7 @@ constexpr PieceFinder kGpt2[] = {find_gpt2};
 constexpr PieceFinder kDigitsThenGpt2[] = {find_number_char, find_gpt2};
 constexpr PieceFinder kLlama3[] = {find_llama3};
 constexpr PieceFinder kMinicpm5[] = {find_three_numbers, find_llama3};
-constexpr PieceFinder kJais2[] = {find_jais2};
+constexpr PieceFinder kJais2[] = {find_long_spaces, find_jais2};
 constexpr PieceFinder kQwen2[] = {find_qwen2};
 constexpr PieceFinder kQwen35[] = {find_qwen35};
 constexpr PieceFinder kUfakzeka[] = {find_ufakzeka};
@@ -52,10 +53,11 @@ struct NamedPreTokenizer {
   bool prefers_whole_pieces = false;
 };
 
-// Names that share a row's passes were published with equal patterns.
+// Names that share a row's passes were published with equal patterns; the first stands for them in
+// files that are written.
 constexpr NamedPreTokenizer kPreTokenizers[] = {
-    {"default", kGpt2},
     {"gpt-2", kGpt2},
+    {"default", kGpt2},
     {"phi-2", kGpt2},
     {"roberta-bpe", kGpt2},
     {"jina-es", kGpt2},
@@ -74,9 +76,9 @@ constexpr NamedPreTokenizer kPreTokenizers[] = {
     {"trillion", kGpt2},
     {"granite-docling", kGpt2},
     {"exaone4", kGpt2},
+    {"llama-bpe", kLlama3, true},
     {"llama3", kLlama3, true},
     {"llama-v3", kLlama3, true},
-    {"llama-bpe", kLlama3, true},
     {"falcon3", kLlama3, true},
     {"falcon-h1", kLlama3, true},
     {"pixtral", kLlama3, true},
@@ -196,6 +198,17 @@ constexpr KnownRegex kRegexes[] = {
 std::span<const PieceFinder> piece_finders_of(std::string_view regex) {
   for (const KnownRegex& known : kRegexes) {
     if (known.regex == regex) return known.passes;
+  }
+  return {};
+}
+
+std::string_view pre_tokenizer_name(std::span<const PieceFinder> passes,
+                                    bool prefers_whole_pieces) {
+  for (const NamedPreTokenizer& known : kPreTokenizers) {
+    if (known.prefers_whole_pieces == prefers_whole_pieces &&
+        std::ranges::equal(known.passes, passes)) {
+      return known.name;
+    }
   }
   return {};
 }

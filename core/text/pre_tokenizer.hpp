@@ -25,6 +25,10 @@ using PieceFinder = PieceMatch (*)(const CharClasses& classes, const char* from,
 // where none were written.
 [[nodiscard]] std::span<const PieceFinder> piece_finders_of(std::string_view regex);
 
+// The name that GGUF files have for a pre-tokenizer of these passes; empty where they have none.
+[[nodiscard]] std::string_view pre_tokenizer_name(std::span<const PieceFinder> passes,
+                                                  bool prefers_whole_pieces);
+
 class PreTokenizer {
  public:
   // The pre-tokenizer of tokenizer.ggml.pre; an empty name means "default".
@@ -33,6 +37,7 @@ class PreTokenizer {
     return {std::move(passes), prefers_whole_pieces};
   }
 
+  [[nodiscard]] std::span<const PieceFinder> passes() const { return passes_; }
   // Whether a piece that is a token is that token, whatever its merges say.
   [[nodiscard]] bool prefers_whole_pieces() const { return prefers_whole_pieces_; }
 

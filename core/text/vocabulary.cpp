@@ -81,7 +81,8 @@ Status read_flags(MetadataView metadata, Vocabulary& v) {
   const bool is_llama = v.model == "llama";
   const bool is_bert = v.model == "bert";
   const bool pre_adds_bos = std::ranges::find(kPreAddingBos, v.pre) != kPreAddingBos.end();
-  const bool adds_bos = is_llama || is_bert || (v.model == "gpt2" && pre_adds_bos);
+  const bool adds_bos =
+      is_llama || is_bert || v.pre == "gemma4" || (v.model == "gpt2" && pre_adds_bos);
   BP_ASSIGN(v.add_bos, metadata.get_or("tokenizer.ggml.add_bos_token", adds_bos && v.bos >= 0));
   BP_ASSIGN(v.add_eos, metadata.get_or("tokenizer.ggml.add_eos_token", false));
   BP_ASSIGN(v.add_sep, metadata.get_or("tokenizer.ggml.add_sep_token", is_bert && v.sep >= 0));
@@ -192,8 +193,8 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   BP_TRY(read_scores(metadata, v.scores));
   if (metadata.contains("tokenizer.ggml.merges")) {
     BP_TRY(read_strings(metadata, "tokenizer.ggml.merges", v.merges));
-  } else if (v.model == "gpt2") {
-    return invalid_argument("tokenizer.ggml.merges is missing: model \"gpt2\" needs it");
+  } else if (v.model == "gpt2" || v.model == "gemma4" || v.model == "whitespace") {
+    return invalid_argument("tokenizer.ggml.merges is missing: model \"" + v.model + "\" needs it");
   }
   BP_TRY(read_special_ids(metadata, v));
   fill_conventional_ids(v);

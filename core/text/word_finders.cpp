@@ -47,6 +47,22 @@ const char* match_halving_spaces(const CharClasses& classes, const char* p, cons
   return p;
 }
 
+// Runs of as many characters are pieces of find_long_spaces.
+constexpr size_t kLongRun = 1024;
+
+// match_through_newline, in a text where a long run is all there is: one that ends in its only
+// newlines, or has none.
+const char* match_near_newline(const CharClasses& classes, const char* p, const char* end) {
+  const char* q = p;
+  for (size_t n = 0; q < end && n <= kLongRun; ++n) {
+    const ClassifiedChar c = classes.at(q, end);
+    if ((c.classes & kSpace) == 0) return match_through_newline(classes, p, q);
+    q += c.size;
+  }
+  if (q == end) return match_through_newline(classes, p, end);
+  return is_newline(end[-1]) ? end : p;
+}
+
 struct WordRules {
   int max_numbers = 1;
   Tail tail = Tail::kNewlines;
@@ -91,7 +107,7 @@ PieceMatch find_words(const CharClasses& classes, const char* p, const char* end
     return {p, skip_tail<rules.tail>(classes.skip<false>(second, end, kNoSymbol), end)};
   }
   if (!rules.halves_spaces) return {p, match_spaces_to_newline(classes, p, end)};
-  const char* q = match_through_newline(classes, p, end);
+  const char* q = match_near_newline(classes, p, end);
   return {p, q > p ? q : match_halving_spaces(classes, p, end)};
 }
 
@@ -250,6 +266,27 @@ PieceMatch find_ufakzeka(const CharClasses& classes, const char* p, const char* 
 
 PieceMatch find_seed_coder(const CharClasses& classes, const char* p, const char* end) {
   return find_words<WordRules{.tail = Tail::kNone}>(classes, p, end);
+}
+
+// Newlines behind a symbol are its own, and the last character before a text is the text's.
+PieceMatch find_long_spaces(const CharClasses& classes, const char* from, const char* end) {
+  bool behind_symbol = false;
+  for (const char* p = from; p < end;) {
+    const ClassifiedChar c = classes.at(p, end);
+    if ((c.classes & kSpace) == 0) {
+      behind_symbol = (c.classes & kLetterNumberOrSpace) == 0;
+      p += c.size;
+      continue;
+    }
+    if (behind_symbol) p = skip_newlines(p, end);
+    behind_symbol = false;
+    size_t n = 0;
+    const char* q = p;
+    for (; q < end && (classes.at(q, end).classes & kSpace) != 0; ++n) q += classes.at(q, end).size;
+    if (n >= kLongRun) return {p, match_spaces_to_newline(classes, p, end)};
+    p = q;
+  }
+  return {end, end};
 }
 
 PieceMatch find_jais2(const CharClasses& classes, const char* p, const char* end) {

@@ -19,6 +19,9 @@ class Splitter {
   // Whether pieces are bytes that the vocabulary writes in the alphabet of byte-level BPE.
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
 
+  // The matchers that do all of it; none where there is more to do.
+  [[nodiscard]] std::span<const PieceFinder> plain_finders() const { return plain_.passes(); }
+
   // Calls emit(std::string_view) for every piece. at_start: the text is not behind another.
   template <class Emit>
   void for_each_piece(std::string_view text, bool at_start, const Emit& emit) const {

@@ -104,7 +104,8 @@ TEST(ByteBpe, UnknownModelIsRefusedWithTheKnownOnes) {
   v.model = "t5";
   const Status status = Tokenizer::create(v).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("\"t5\"; known are llama, gpt2, bert"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("\"t5\"; known are llama, gpt2, gemma4, whitespace, bert"));
 }
 
 }  // namespace

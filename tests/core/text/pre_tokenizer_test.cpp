@@ -51,6 +51,14 @@ TEST(PreTokenizer, DeepseekCoder) {
   EXPECT_THAT(split("deepseek-coder", "a中b"), ElementsAre("a", "中", "b"));
 }
 
+TEST(PreTokenizer, Jais2HalvesLongSpaces) {
+  std::vector<size_t> sizes;
+  const std::string spaces(2000, ' ');
+  for (const auto& piece : split("jais-2", "a" + spaces + "x")) sizes.push_back(piece.size());
+  EXPECT_THAT(sizes, ElementsAre(1, 512, 512, 512, 256, 128, 64, 8, 4, 2, 1, 2));
+  EXPECT_THAT(split("jais-2", "!\n" + spaces + "\n x"), ElementsAre("!\n", spaces + "\n", " x"));
+}
+
 struct Case {
   const char* name;
   const char* text;
