@@ -18,6 +18,7 @@
 #include "core/config/config.hpp"
 #include "core/runtime/launch.hpp"
 #include "core/server/prompt.hpp"
+#include "core/text/chat_output/output_parser.hpp"
 
 namespace bp::cli {
 
@@ -25,17 +26,23 @@ namespace {
 
 std::atomic<bool> g_interrupted{false};  // set by the signal handler, which can reach nothing else
 
-// Prints the text as it comes, keeps it, and lets the command wait for the end.
+void print(std::string_view text, std::FILE* stream) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+// Prints the answer as it comes, keeps it, and lets the command wait for the end. What a model
+// thinks before it answers goes to standard error, in dim letters on a terminal.
 class Printer : public engine::Sink {
  public:
+  explicit Printer(text::chat::OutputSettings settings)
+      : settings_(std::move(settings)), parser_(text::chat::OutputParser::create(settings_)) {}
+
   void on_prompt_logprobs(std::vector<engine::PositionLogprobs>) override {}
-  void on_delta(uint32_t, engine::Delta delta) override {
-    std::fwrite(delta.text.data(), 1, delta.text.size(), stdout);
-    std::fflush(stdout);
-    const std::lock_guard lock(mutex_);
-    text_ += delta.text;
-  }
+  void on_delta(uint32_t, engine::Delta delta) override { take(parser_->push(delta.text)); }
   void on_finish(uint32_t, engine::Finish finish) override {
+    take(parser_->finish());
+    end_thoughts();
     const std::lock_guard lock(mutex_);
     finish_ = std::move(finish);
     done_ = true;
@@ -57,6 +64,29 @@ class Printer : public engine::Sink {
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
+  void take(const text::chat::OutputEvents& events) {
+    for (const text::chat::OutputEvent& event : events) {
+      if (event.kind == text::chat::OutputEvent::Kind::kReasoning) {
+        if (!thinks_ && is_terminal_) print("\x1b[2m", stderr);
+        thinks_ = true;
+        print(event.text, stderr);
+      } else {
+        end_thoughts();
+        print(event.text, stdout);
+        const std::lock_guard lock(mutex_);
+        text_ += event.text;
+      }
+    }
+  }
+  void end_thoughts() {
+    if (thinks_) print(is_terminal_ ? "\x1b[0m\n" : "\n", stderr);
+    thinks_ = false;
+  }
+
+  const text::chat::OutputSettings settings_;
+  const std::unique_ptr<text::chat::OutputParser> parser_;
+  const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool thinks_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string text_;
@@ -70,10 +100,13 @@ class Session {
       : options_(options), model_(model) {}
 
   Status answer(const std::string& text) {
-    BP_ASSIGN(const std::vector<int32_t> prompt, prompt_of(text));
-    const auto printer = std::make_shared<Printer>();
+    text::chat::OutputSettings output;
+    output.dialect = text::chat::find_dialect("none");
+    BP_ASSIGN(const std::vector<int32_t> prompt, prompt_of(text, output));
     engine::Request request;
     request.prompt = prompt;
+    request.shown_tokens = text::chat::marker_tokens(*output.dialect, false, *model_.tokenizer);
+    const auto printer = std::make_shared<Printer>(std::move(output));
     request.max_tokens = options_.max_tokens;
     request.seed = options_.seed ? *options_.seed : std::random_device{}();
     if (options_.temperature) request.sampling["temperature"] = *options_.temperature;
@@ -86,12 +119,18 @@ class Session {
   }
 
  private:
-  Result<std::vector<int32_t>> prompt_of(const std::string& text) {
+  // output: how the answer is to be read.
+  Result<std::vector<int32_t>> prompt_of(const std::string& text,
+                                         text::chat::OutputSettings& output) {
     if (options_.raw || model_.chat_template == nullptr) return model_.tokenizer->encode(text);
     messages_.push_back({{"role", "user"}, {"content", text}});
     nlohmann::ordered_json variables = {{"messages", messages_}, {"add_generation_prompt", true}};
     BP_ASSIGN(const server::RenderedChat chat,
               server::render_chat(*model_.chat_template, *model_.tokenizer, std::move(variables)));
+    output.dialect = model_.chat_output != nullptr
+                         ? model_.chat_output
+                         : &text::chat::dialect_of_template(model_.chat_template->source());
+    output.lead = text::chat::prompt_lead(*output.dialect, chat.text);
     return server::encode_prompt(*model_.tokenizer, chat.text, chat.plain_at);
   }
 

@@ -18,6 +18,15 @@ constexpr CallTags kArgumentTags = {
     "", "", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"};
 constexpr CallTags kInvokeTags = {"<invoke name=\"", "\">",      "<parameter name=\"", "\">", "",
                                   "</parameter>",    "</invoke>"};
+constexpr CallTags kMarkedTags = {"<｜DSML｜invoke name=\"",
+                                  "\">",
+                                  "<｜DSML｜parameter name=\"",
+                                  "\">",
+                                  "",
+                                  "</｜DSML｜parameter>",
+                                  "</｜DSML｜invoke>",
+                                  "\" string=\"true",
+                                  "\" string=\"false"};
 
 std::vector<CallSyntax> llama3_calls() {
   return {{.begin = "<|python_tag|>", .only_known_tools = true, .repeats = true},
@@ -87,6 +96,19 @@ std::vector<Dialect> make_dialects() {
        .template_texts = {{"<function="}},
        .calls = {{.begin = "<function=", .shape = CallShape::kNamed, .name_patterns = {"\1> "}}},
        .call_ends = {"</function>"}},
+      {.name = "deepseek-v3.2",
+       .template_texts = {{"｜DSML｜"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<｜DSML｜function_calls>",
+                  .shape = CallShape::kTagged,
+                  .tags = kMarkedTags,
+                  .repeats = true},
+                 {.begin = "<｜DSML｜tool_calls>",
+                  .shape = CallShape::kTagged,
+                  .tags = kMarkedTags,
+                  .repeats = true}},
+       .call_ends = {"</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"}},
       {.name = "deepseek-v3",
        .template_texts = {{"<｜tool▁sep｜>", "```json"}},
        .reasoning_begin = kThink,

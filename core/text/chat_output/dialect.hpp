@@ -27,6 +27,8 @@ struct CallTags {
   std::string_view key_begin = {}, key_end = {};
   std::string_view value_begin = {}, value_end = {};
   std::string_view end = {};
+  // Behind a key: what says that the value is a text, or JSON.
+  std::string_view text_mark = {}, json_mark = {};
 };
 
 struct CallSyntax {

@@ -145,12 +145,25 @@ class TaggedReader : public CallReader {
     out.arguments("{");
   }
 
+  // Takes the mark away from the key that it stands behind.
+  bool is_marked(std::string_view mark) {
+    if (mark.empty() || !key_.ends_with(mark)) return false;
+    key_.resize(key_.size() - mark.size());
+    return true;
+  }
+
   void argument(std::string_view value, EventWriter& out) {
     begin(out);
+    const bool is_text = is_marked(tags_.text_mark);
+    if (!is_text) is_marked(tags_.json_mark);
     std::string piece = std::exchange(has_arguments_, true) ? ", " : "";
     append_json_string(key_, piece);
     piece += ": ";
-    append_value(value, piece);
+    if (is_text) {
+      append_json_string(value, piece);
+    } else {
+      append_value(value, piece);
+    }
     out.arguments(piece);
   }
 

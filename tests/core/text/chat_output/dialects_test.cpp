@@ -122,6 +122,17 @@ std::vector<Case> cases() {
        "function<｜tool▁sep｜>get_time\n```json\n{\"zone\": \"UTC\"}\n```<｜tool▁call▁end｜>"
        "<｜tool▁calls▁end｜>",
        {"", "hm", {paris, utc}}},
+      {"deepseek-v3.2",
+       "<think>hm</think>I look.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke "
+       "name=\"get_weather\">\n"
+       "<｜DSML｜parameter name=\"city\" string=\"true\">Paris</｜DSML｜parameter>\n"
+       "<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n"
+       "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"get_time\">\n"
+       "<｜DSML｜parameter name=\"zone\" string=\"true\">12</｜DSML｜parameter>\n"
+       "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       {"I look.",
+        "hm",
+        {{"get_weather", R"({"city": "Paris", "days": 2})"}, {"get_time", R"({"zone": "12"})"}}}},
       {"deepseek-v3.1",
        "I look.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": "
        "\"Paris\"}"
