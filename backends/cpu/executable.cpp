@@ -37,7 +37,9 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
   plan_ = std::move(plan);
   stream_ = WeightStream(plan_.mapped_weights(), resident_bytes);
-  const StageLimits limits{options_.max_step_tokens, options_.max_output_rows, &kernels_};
+  // An output has each of a step's tokens once at most.
+  const StageLimits limits{options_.max_step_tokens,
+                           std::min(options_.max_output_rows, options_.max_step_tokens), &kernels_};
   buffer_bytes_ = lay_out_buffers(plan_, limits);
   shared_bytes_ = plan_.shared_bytes(limits);
   scratch_bytes_ = plan_.scratch_bytes(limits);

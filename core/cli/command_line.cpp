@@ -151,7 +151,8 @@ void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
 
 void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
   auto* sub = app.add_subcommand("quantize", "write a model with fewer bits a weight");
-  sub->add_option("IN", o.in, "a GGUF file, best in f16, bf16 or f32")->required();
+  sub->add_option("IN", o.in, "a GGUF file or a Hugging Face folder, best in f16, bf16 or f32")
+      ->required();
   sub->add_option("OUT", o.out, "the GGUF file to write")->required();
   sub->add_option("--type", o.type, "Q4_K_M, Q8_0, IQ3_XXS, ... (docs/quantize.md)")
       ->required()
@@ -164,13 +165,15 @@ void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
 
 void add_imatrix(CLI::App& app, ImatrixOptions& o, Command& command) {
   auto* sub = app.add_subcommand("imatrix", "measure which columns of the weights count");
-  sub->add_option("MODEL", o.model, "a GGUF file")->required();
+  sub->add_option("MODEL", o.model, kModelHelp)->required();
   sub->add_option("FILE", o.file, "a text like those that the model is for, in UTF-8")->required();
   sub->add_option("--output", o.output, "the file to write, for `quantize --imatrix`")->required();
   sub->add_option("--context", o.context, "tokens of a window; what is left over is not run")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1u << 20));
   sub->add_option("--chunks", o.n_chunks, "windows to run (0: all)");
+  sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
+      ->default_val("cpu");
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
   sub->callback([&] { command = [&] { return imatrix(o); }; });
 }

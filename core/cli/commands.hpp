@@ -96,6 +96,7 @@ struct ImatrixOptions {
   std::string model;
   std::string file;
   std::string output;
+  std::string backend;
   uint32_t context = 512;
   uint32_t n_chunks = 0;   // 0: all
   uint32_t n_threads = 0;  // 0: all

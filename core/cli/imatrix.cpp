@@ -7,64 +7,78 @@
 
 #include <fmt/format.h>
 
-#include "backplane/ext/threads.h"
 #include "core/cli/commands.hpp"
 #include "core/cli/progress.hpp"
 #include "core/cli/single_sequence.hpp"
 #include "core/cli/text_tokens.hpp"
+#include "core/convert/gguf_names.hpp"
 #include "core/convert/importance.hpp"
-#include "core/convert/observer.hpp"
-#include "core/plugin/host.hpp"
+#include "core/convert/product_inputs.hpp"
+#include "core/model/inline_body.hpp"
 
 namespace bp::cli {
 
 namespace {
 
-constexpr uint32_t kRows = 64;  // tokens run at once
+// Of all that goes into the products of one step.
+constexpr uint64_t kStepBytes = uint64_t{256} << 20;
 
-// What outlives the backend that observes.
-struct Observation {
-  convert::InputObserver observer;
-  plugin::HostServices host;
-
-  Result<plugin::BackendHandle> make_backend(runtime::Runtime& runtime) {
-    host.offer(BP_THREADS_ID, runtime.threads());
-    host.offer(convert::InputObserver::kId, &observer);
-    return plugin::BackendHandle::create(convert::observing_backend(), host.get(), {});
-  }
-};
-
-Status check_names(const SingleSequence& sequence) {
-  const model::ModelFile& file = *sequence.model().file;
-  if (file.dialect() == "gguf") return {};
-  return unsupported(file.path() +
-                     ": an importance matrix is for GGUF files, by the names of their tensors; "
-                     "convert the model to GGUF first");
+// Replaces a model's program by one that gives what goes into its products.
+Status observe(model::LoadedModel& model, std::vector<convert::ProductInput>& inputs) {
+  BP_ASSIGN(const auto bodies, model::OpBodies::load(model::default_resource_folders().ops));
+  BP_ASSIGN(auto observed, convert::observe_products(model.program, bodies));
+  model.program = std::move(observed.program);
+  inputs = std::move(observed.inputs);
+  return {};
 }
 
-// Rows of logits are asked for, since a model may drop the others before its end.
+uint32_t tokens_of_step(const model::Program& program) {
+  uint64_t row_bytes = 1;
+  const bp_program& c = program.c();
+  for (uint32_t i = 0; i < c.n_outputs; ++i) {
+    row_bytes += c.values[c.outputs[i]].width * sizeof(float);
+  }
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(kStepBytes / row_bytes / 64 * 64, 64, SingleSequence::kMaxStepTokens));
+}
+
 Status run_window(std::span<const int32_t> window, SingleSequence& sequence,
-                  std::vector<float>& logits) {
-  for (size_t done = 0; done < window.size(); done += kRows) {
-    const auto piece = window.subspan(done, std::min<size_t>(kRows, window.size() - done));
-    BP_TRY(sequence.append(piece, static_cast<uint32_t>(done), static_cast<uint32_t>(piece.size()),
-                           logits.data()));
+                  convert::ProductSums& sums) {
+  const uint32_t n_step = tokens_of_step(sequence.model().program);
+  std::vector<std::vector<float>> outputs;
+  for (size_t done = 0; done < window.size(); done += n_step) {
+    const auto piece = window.subspan(done, std::min<size_t>(n_step, window.size() - done));
+    BP_TRY(sequence.append_all(piece, static_cast<uint32_t>(done), outputs));
+    sums.add(outputs, static_cast<uint32_t>(piece.size()), sequence.threads());
   }
   return {};
 }
 
 Status run_windows(const ImatrixOptions& options, const TextTokens& text, uint32_t n_windows,
-                   SingleSequence& sequence) {
+                   SingleSequence& sequence, convert::ProductSums& sums) {
   ProgressBar progress("imatrix");
-  std::vector<float> logits(size_t{kRows} * sequence.n_vocab());
   for (uint32_t i = 0; i < n_windows; ++i) {
     progress.c()->report(progress.c()->user, i, n_windows);
     const auto first = text.tokens.begin() + static_cast<ptrdiff_t>(i) * options.context;
     std::vector<int32_t> window(first, first + options.context);
     if (text.bos != text::kNoToken) window[0] = text.bos;
-    BP_TRY(run_window(window, sequence, logits));
+    BP_TRY(run_window(window, sequence, sums));
   }
   return {};
+}
+
+// By the names that the weights have in GGUF files.
+Result<std::map<std::string, convert::InputSquares>> in_gguf_names(
+    const model::LoadedModel& model, std::map<std::string, convert::InputSquares> squares) {
+  if (model.file->dialect() == "gguf") return squares;
+  BP_ASSIGN(const auto choice,
+            model::find_architecture(*model.file, model::default_resource_folders().architectures));
+  std::map<std::string, convert::InputSquares> out;
+  for (const auto& weight : convert::gguf_names(*model.file, choice.architecture, model.n_layers)) {
+    const auto found = squares.find(weight.source);
+    if (found != squares.end()) out[weight.gguf] = found->second;
+  }
+  return out;
 }
 
 }  // namespace
@@ -80,23 +94,23 @@ Status imatrix(const ImatrixOptions& options) {
   }
   const auto n_windows = static_cast<uint32_t>(
       options.n_chunks == 0 ? n_whole : std::min<size_t>(options.n_chunks, n_whole));
-  Observation observation;
   ModelOptions model;
   model.model = options.model;
-  model.backend = "reference";
+  model.backend = options.backend;
   model.n_threads = options.n_threads;
-  BP_ASSIGN(SingleSequence sequence,
-            SingleSequence::create(model, options.context, kRows, [&](runtime::Runtime& runtime) {
-              return observation.make_backend(runtime);
-            }));
-  BP_TRY(check_names(sequence));
+  std::vector<convert::ProductInput> inputs;
+  BP_ASSIGN(
+      SingleSequence sequence,
+      SingleSequence::create(model, options.context, SingleSequence::kMaxStepTokens,
+                             [&](model::LoadedModel& loaded) { return observe(loaded, inputs); }));
   BP_TRY(sequence.check(text.tokens));
-  BP_TRY(run_windows(options, text, n_windows, sequence));
+  convert::ProductSums sums(std::move(inputs));
+  BP_TRY(run_windows(options, text, n_windows, sequence, sums));
   convert::ImportanceMatrix matrix;
   matrix.datasets = {std::filesystem::path(options.file).filename().string()};
   matrix.n_chunks = n_windows;
   matrix.chunk_size = options.context;
-  matrix.by_weight = observation.observer.squares();
+  BP_ASSIGN(matrix.by_weight, in_gguf_names(sequence.model(), sums.squares()));
   BP_TRY(convert::write_importance(matrix, options.output));
   fmt::print("{}: {} weights over {} windows of {} tokens\n", options.output,
              matrix.by_weight.size(), n_windows, options.context);

@@ -12,8 +12,7 @@
 namespace bp::cli {
 
 Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint32_t context,
-                                              uint32_t max_rows,
-                                              const runtime::MakeBackend& make_backend) {
+                                              uint32_t max_rows, const Change& change) {
   BP_ASSIGN(auto runtime, runtime::default_runtime(options.n_threads));
   BP_ASSIGN(config::Model config, configured(options, runtime->catalog()));
   config.context = context;
@@ -23,9 +22,10 @@ Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint3
   limits.max_sequences = 1;
   limits.max_output_rows = max_rows;
   BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config));
-  BP_ASSIGN(
-      runtime::CompiledModel compiled,
-      runtime::compile_model(*runtime, config, std::move(model), limits, nullptr, make_backend));
+  if (change) BP_TRY(change(model));
+  limits.max_output_rows *= model.program.c().n_outputs;
+  BP_ASSIGN(runtime::CompiledModel compiled,
+            runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
   BP_ASSIGN(const runtime::KvPlan plan, runtime::plan_kv(compiled, context, std::nullopt));
   BP_TRY(runtime::allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
   BP_TRY(compiled.executable.warm_up(nullptr));
@@ -59,36 +59,73 @@ Status SingleSequence::append(std::span<const int32_t> tokens, uint32_t position
     const size_t n =
         tokens.size() <= kMaxStepTokens ? tokens.size() : std::min<size_t>(kMaxStepTokens, rest);
     const bool is_last = n == tokens.size();
-    BP_TRY(step(tokens.first(n), position, is_last ? n_rows : 0, logits));
+    BP_TRY(step_logits(tokens.first(n), position, is_last ? n_rows : 0, logits));
     tokens = tokens.subspan(n);
     position += static_cast<uint32_t>(n);
   }
   return {};
 }
 
-Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows,
-                            float* logits) {
+namespace {
+
+// The last n_rows of n_tokens of a step.
+std::vector<uint32_t> last_rows(uint32_t n_rows, size_t n_tokens) {
+  std::vector<uint32_t> rows(n_rows);
+  std::iota(rows.begin(), rows.end(), static_cast<uint32_t>(n_tokens) - n_rows);
+  return rows;
+}
+
+bp_output output_to(const std::vector<uint32_t>& rows, float* data, uint64_t width) {
+  auto output = make_growable<bp_output>();
+  output.n_rows = static_cast<uint32_t>(rows.size());
+  output.dtype = BP_DTYPE_F32;
+  output.rows = rows.data();
+  output.data = data;
+  output.row_stride_bytes = width * sizeof(float);
+  return output;
+}
+
+}  // namespace
+
+Status SingleSequence::step_logits(std::span<const int32_t> tokens, uint32_t position,
+                                   uint32_t n_rows, float* logits) {
+  const auto rows = last_rows(n_rows, tokens.size());
+  const bp_output output = output_to(rows, logits, n_vocab());
+  const bp_output* outputs[] = {&output};
+  return step(tokens, position, std::span(outputs).first(n_rows > 0 ? 1 : 0));
+}
+
+Status SingleSequence::append_all(std::span<const int32_t> tokens, uint32_t position,
+                                  std::vector<std::vector<float>>& outputs) {
+  const bp_program& program = compiled_.parts->program.c();
+  const auto rows = last_rows(static_cast<uint32_t>(tokens.size()), tokens.size());
+  outputs.resize(program.n_outputs);
+  std::vector<bp_output> targets;
+  std::vector<const bp_output*> pointers;
+  for (uint32_t i = 0; i < program.n_outputs; ++i) {
+    const uint64_t width = program.values[program.outputs[i]].width;
+    outputs[i].resize(tokens.size() * width);
+    targets.push_back(output_to(rows, outputs[i].data(), width));
+    targets.back().output = i;
+  }
+  for (const bp_output& target : targets) pointers.push_back(&target);
+  return step(tokens, position, pointers);
+}
+
+Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position,
+                            std::span<const bp_output* const> outputs) {
   const auto n = static_cast<uint32_t>(tokens.size());
   std::vector<int32_t> positions(n);
   std::iota(positions.begin(), positions.end(), static_cast<int32_t>(position));
-  std::vector<uint32_t> rows(n_rows);
-  std::iota(rows.begin(), rows.end(), n - n_rows);
   const uint32_t query_start[] = {0, n};
   const uint32_t context_len = position + n;
-  auto output = make_growable<bp_output>();
-  output.n_rows = n_rows;
-  output.dtype = BP_DTYPE_F32;
-  output.rows = rows.data();
-  output.data = logits;
-  output.row_stride_bytes = n_vocab() * sizeof(float);
-  const bp_output* outputs[] = {&output};
   const int32_t state_in = position == 0 ? 0 : kStateEntry, state_out = kStateEntry;
   int32_t seq_status = BP_SEQ_OK;
   auto batch = make_growable<bp_batch>();
   batch.n_tokens = n;
   batch.n_seqs = 1;
   batch.n_groups = static_cast<uint32_t>(tables_.size());
-  batch.n_outputs = n_rows > 0 ? 1 : 0;
+  batch.n_outputs = static_cast<uint32_t>(outputs.size());
   batch.tokens = tokens.data();
   batch.positions = positions.data();
   batch.query_start = query_start;
@@ -96,7 +133,7 @@ Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position, 
   batch.block_tables = tables_.data();
   batch.state_in = &state_in;
   batch.state_out = &state_out;
-  batch.outputs = outputs;
+  batch.outputs = outputs.data();
   batch.seq_status = &seq_status;
   uint64_t ticket = 0;
   BP_TRY(compiled_.executable.submit(batch, ticket));

@@ -1,14 +1,16 @@
 #pragma once
-// One sequence of tokens straight on an executable, for `logits` and `perplexity`: blocks 1, 2, 3,
-// ..., neither scheduler nor sampler.
+// One sequence of tokens straight on an executable, for `logits`, `perplexity` and `imatrix`:
+// blocks 1, 2, 3, ..., neither scheduler nor sampler.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "core/cli/model_options.hpp"
 #include "core/runtime/compiled_model.hpp"
+#include "core/runtime/runtime.hpp"
 
 namespace bp::cli {
 
@@ -16,11 +18,13 @@ class SingleSequence {
  public:
   static constexpr uint32_t kMaxStepTokens = 512;
 
-  // Compiled for sequences of `context` tokens and logits of `max_rows` of them in a step, on the
-  // backend that `options` name or, where it is given, the one that `make_backend` makes.
+  // What is done to a model before it is compiled.
+  using Change = std::function<Status(model::LoadedModel&)>;
+
+  // Compiled for sequences of `context` tokens and `max_rows` rows of each output in a
+  // step.
   static Result<SingleSequence> create(const ModelOptions& options, uint32_t context,
-                                       uint32_t max_rows,
-                                       const runtime::MakeBackend& make_backend = {});
+                                       uint32_t max_rows, const Change& change = {});
 
   [[nodiscard]] const model::LoadedModel& model() const { return compiled_.parts->model; }
   [[nodiscard]] uint32_t n_vocab() const { return compiled_.parts->model.n_vocab; }
@@ -31,12 +35,21 @@ class SingleSequence {
   // n_vocab].
   Status append(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows, float* logits);
 
+  // Computes up to kMaxStepTokens tokens, with all rows of all outputs of the program:
+  // outputs: [program outputs][n tokens, output's width].
+  Status append_all(std::span<const int32_t> tokens, uint32_t position,
+                    std::vector<std::vector<float>>& outputs);
+  [[nodiscard]] const bp_threads& threads() const { return *runtime_->threads(); }
+
  private:
   static constexpr int32_t kStateEntry = 1;
 
   SingleSequence(std::unique_ptr<runtime::Runtime> runtime, runtime::CompiledModel compiled,
                  uint32_t context);
-  Status step(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows, float* logits);
+  Status step_logits(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows,
+                     float* logits);
+  Status step(std::span<const int32_t> tokens, uint32_t position,
+              std::span<const bp_output* const> outputs);
 
   std::unique_ptr<runtime::Runtime> runtime_;
   runtime::CompiledModel compiled_;

@@ -8,6 +8,7 @@
 #include "backplane/dtype.hpp"
 #include "backplane/metadata.hpp"
 #include "backplane/plugin.hpp"
+#include "core/convert/gguf_form.hpp"
 #include "core/convert/gguf_writer.hpp"
 #include "core/quantize/rows.hpp"
 
@@ -155,6 +156,7 @@ class FileQuantizer {
         return status.with_context(fmt::format("{}: tensor '{}'", in_.path(), name));
       }
     }
+    in_.release(tensor);
     report_.bytes_before += n_rows * row_bytes(tensor.dtype, width);
     report_.bytes_after += n_rows * row_bytes(to, width);
     return {};
@@ -199,13 +201,9 @@ class FileQuantizer {
 
 Result<QuantizeReport> quantize_file(model::ModelFile& in, const std::string& out,
                                      const QuantizeOptions& options) {
-  if (in.dialect() != "gguf") {
-    return unsupported(fmt::format(
-        "{}: names and tokenizer are those of {}, and only GGUF files are quantised; convert the "
-        "model to GGUF first, or serve it as it is with `quantize: {}` in the configuration",
-        in.path(), in.format(), options.mixture->name));
-  }
-  return FileQuantizer(in, options).run(out);
+  if (in.dialect() == "gguf") return FileQuantizer(in, options).run(out);
+  BP_ASSIGN(const auto form, GgufForm::create(in, options.folders, options.threads));
+  return FileQuantizer(form->file(), options).run(out);
 }
 
 }  // namespace bp::convert

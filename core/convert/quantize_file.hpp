@@ -1,5 +1,5 @@
 #pragma once
-// A GGUF model to another with fewer bits a weight.
+// A model to a GGUF file, mostly with fewer bits a weight.
 
 #include <cstdint>
 #include <string>
@@ -10,6 +10,7 @@
 #include "backplane/status.hpp"
 #include "core/convert/importance.hpp"
 #include "core/model/model_file.hpp"
+#include "core/model/resources.hpp"
 #include "core/quantize/mixture.hpp"
 
 namespace bp::convert {
@@ -18,6 +19,7 @@ struct QuantizeOptions {
   const quantize::Mixture* mixture = nullptr;
   bool pure = false;  // the mixture's own type for all, none of its rules
   const ImportanceMatrix* importance = nullptr;
+  model::ResourceFolders folders = model::default_resource_folders();  // for other dialects
   const bp_threads* threads = nullptr;
   const bp_progress* progress = nullptr;
 };

@@ -102,9 +102,9 @@ Result<ParameterType> parameter_type(const Yaml& node) {
 }
 
 Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node) {
-  BP_TRY(node.expect_keys(
-      {"type", "per_layer", "list", "gguf", "huggingface", "default", "min", "max", "values"}));
-  ParameterSpec spec{node, name, {}, false, false, {}, {}, {}, {}, {}};
+  BP_TRY(node.expect_keys({"type", "per_layer", "list", "gguf", "huggingface", "default", "min",
+                           "max", "values", "written"}));
+  ParameterSpec spec{node, name, {}, false, false, {}, {}, {}, {}, {}, {}};
   BP_ASSIGN(spec.type, parameter_type(node));
   if (const auto flag = node.find("per_layer")) {
     BP_ASSIGN(spec.per_layer, flag->as_bool());
@@ -116,6 +116,7 @@ Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node)
   BP_ASSIGN(spec.fallback, PlacedExpression::find(node, "default"));
   BP_ASSIGN(spec.min, PlacedExpression::find(node, "min"));
   BP_ASSIGN(spec.max, PlacedExpression::find(node, "max"));
+  BP_ASSIGN(spec.written, PlacedExpression::find(node, "written"));
   if (const auto values = node.find("values")) {
     BP_ASSIGN(const auto members, values->members());
     for (const auto& [from, to] : members) {
@@ -183,8 +184,9 @@ Result<std::vector<PlacedExpression>> parse_shape(const Yaml& node) {
 }
 
 Result<WeightSpec> parse_weight(const std::string& name, const Yaml& node) {
-  BP_TRY(node.expect_keys({"gguf", "huggingface", "shape", "optional", "fallback"}));
-  WeightSpec spec{node, name, false, {}, {}, {}, {}};
+  BP_TRY(node.expect_keys(
+      {"gguf", "huggingface", "shape", "optional", "fallback", "packs", "values", "made_of"}));
+  WeightSpec spec{node, name, false, {}, {}, {}, {}, {}, {}, {}, {}};
   BP_TRY(parse_sources(node, spec));
   spec.per_layer = has_layer_index(spec);
   const auto shape = node.find("shape");
@@ -192,6 +194,14 @@ Result<WeightSpec> parse_weight(const std::string& name, const Yaml& node) {
   BP_ASSIGN(spec.shape, parse_shape(*shape));
   BP_ASSIGN(spec.optional, PlacedExpression::find(node, "optional"));
   BP_ASSIGN(spec.fallback, text_or(node, "fallback", ""));
+  if (const auto packs = node.find("packs")) {
+    BP_ASSIGN(spec.packs, packs->as_strings());
+  }
+  BP_ASSIGN(spec.values, PlacedExpression::find(node, "values"));
+  if (const auto made_of = node.find("made_of")) {
+    BP_ASSIGN(spec.made_of, text_or(*made_of, "name", ""));
+    BP_ASSIGN(spec.made_by, Arrangement::parse(*made_of));
+  }
   return spec;
 }
 
@@ -358,9 +368,9 @@ Result<DialectNames> parse_names(const Yaml& root) {
 }
 
 Result<Architecture> parse_architecture(const Yaml& root, const std::string& path) {
-  BP_TRY(
-      root.expect_keys({"schema", "names", "include", "hyperparameters", "checks", "weights",
-                        "rope", "inputs", "prologue", "layer", "epilogue", "outputs", "ignore"}));
+  BP_TRY(root.expect_keys({"schema", "names", "include", "hyperparameters", "checks", "weights",
+                           "rope", "inputs", "prologue", "layer", "epilogue", "outputs", "ignore",
+                           "gguf_metadata"}));
   BP_TRY(check_schema(root));
   Architecture out;
   out.path = path;
@@ -372,6 +382,13 @@ Result<Architecture> parse_architecture(const Yaml& root, const std::string& pat
   if (const auto ignore = root.find("ignore")) {
     BP_TRY(ignore->expect_keys({"gguf", "huggingface"}));
     BP_ASSIGN(out.ignored, dialect_names(*ignore));
+  }
+  if (const auto metadata = root.find("gguf_metadata")) {
+    BP_ASSIGN(const auto members, metadata->members());
+    for (const auto& [key, value] : members) {
+      BP_ASSIGN(PlacedExpression expression, PlacedExpression::parse(value));
+      out.gguf_metadata.emplace(key, std::move(expression));
+    }
   }
   BP_TRY(parse_program(root, out));
   return out;

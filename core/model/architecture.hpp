@@ -31,7 +31,8 @@ struct ParameterSpec {
   std::optional<PlacedExpression> fallback;  // `default:`
   std::optional<PlacedExpression> min, max;  // inclusive; without min a number must be positive
   std::map<std::string, std::string>
-      values;  // of strings: as in the file to as meant; or empty: all
+      values;                               // of strings: as in the file to as meant; or empty: all
+  std::optional<PlacedExpression> written;  // what a written GGUF file says; none: nothing
 };
 
 // A tensor. "{i}" in a name stands for the layer, and makes one weight for each.
@@ -50,6 +51,12 @@ struct WeightSpec {
   std::vector<PlacedExpression> shape;
   std::optional<PlacedExpression> optional;
   std::string fallback;  // the weight that stands in for an absent one, or empty
+
+  // For writing GGUF files from another dialect.
+  std::vector<std::string> packs;          // weights whose rows stand behind this one's there
+  std::optional<PlacedExpression> values;  // a list of numbers, where no tensor holds them
+  std::string made_of;                     // the weight that this one is a rearrangement of
+  std::optional<Arrangement> made_by;      // and how: rows, then transposed
 };
 
 // A rotary frequency table, made by the core, which ops use as a weight.
@@ -96,6 +103,7 @@ struct Architecture {
   LayerSpec layer;
   std::vector<std::string> outputs;  // variables
   DialectNames ignored;              // tensors that may be there unused, `*` for any text
+  std::map<std::string, PlacedExpression> gguf_metadata;  // written for other readers
 
   static Result<Architecture> load_file(const std::string& path);
   // Only what models call it, which is quick.

@@ -99,9 +99,8 @@ Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& con
 
 Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
                                     model::LoadedModel model, const CompileLimits& limits,
-                                    const bp_progress* progress, const MakeBackend& make_backend) {
-  BP_ASSIGN(plugin::BackendHandle backend,
-            make_backend ? make_backend(runtime) : configured_backend(runtime, config));
+                                    const bp_progress* progress) {
+  BP_ASSIGN(plugin::BackendHandle backend, configured_backend(runtime, config));
   BP_ASSIGN(model::Program program, fit(model, backend));
   CompileLimits filled = limits;
   if (filled.context == 0) filled.context = std::max(model.context_length, 1u);

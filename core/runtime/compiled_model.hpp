@@ -3,7 +3,6 @@
 // `bench` share.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "backplane/status.hpp"
@@ -42,14 +41,10 @@ struct CompiledModel {
 // The model of a configuration entry, checked and lowered; cheap, since weights are only mapped.
 Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config);
 
-using MakeBackend = std::function<Result<plugin::BackendHandle>(Runtime&)>;
-
-// KV memory is not yet allocated. progress may be null. With `make_backend` its backend instead of
-// the configuration's.
+// KV memory is not yet allocated. progress may be null.
 Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,
                                     model::LoadedModel model, const CompileLimits& limits,
-                                    const bp_progress* progress,
-                                    const MakeBackend& make_backend = {});
+                                    const bp_progress* progress);
 
 // What the model would take on its backend, where that foretells it.
 Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,

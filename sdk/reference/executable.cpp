@@ -214,8 +214,10 @@ void ReferenceExecutable::write_outputs(const Step& step) const {
 uint64_t ReferenceExecutable::workspace_bytes() const {
   const auto bytes_of = [&](uint32_t index) {
     const bp_value& value = program_.values()[index];
-    const uint64_t n_rows =
-        value.rows == BP_ROWS_TOKENS ? options_.max_step_tokens : options_.max_output_rows;
+    // An output has each of a step's tokens once at most.
+    const uint64_t n_rows = value.rows == BP_ROWS_TOKENS
+                                ? options_.max_step_tokens
+                                : std::min(options_.max_output_rows, options_.max_step_tokens);
     return n_rows * value.width * sizeof(float);
   };
   uint64_t live = 0, most = 0;

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 
+from huggingface_folder import write_folder
 from support import (
     TINY,
     CommandTest,
@@ -242,10 +243,77 @@ class Refusals(QuantizeTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("nearest: Q4_K_", done.stderr.decode())
 
-    @needs_data
-    def test_of_folders_say_what_to_do(self):
-        done = backplane("quantize", data("stories260k", "stories260k-hf"), self.path("x"), "--type", "Q8_0")
-        self.assert_one_clear_line(done, "GGUF", "quantize: Q8_0")
+    def test_of_folders_name_what_gguf_has_no_place_for(self):
+        folder = self.path("folder")
+        os.mkdir(folder)
+        write_folder(folder)
+        with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as file:
+            tokenizer = json.load(file)
+        tokenizer["normalizer"] = {"type": "Lowercase"}
+        with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
+            json.dump(tokenizer, file)
+        done = backplane("quantize", folder, self.path("x"), "--type", "Q8_0")
+        self.assert_one_clear_line(done, folder, "normalizer")
+
+
+class Folders(QuantizeTest):
+    """Hugging Face folders become what the GGUF file of the same model is."""
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.path("model")
+        os.mkdir(self.source)
+        write_folder(self.source)
+
+    def written(self, kind):
+        out = self.path(f"{kind}.gguf")
+        self.assert_done(backplane("quantize", self.source, out, "--type", kind))
+        return out
+
+    def test_compute_the_same(self):
+        out = self.written("F32")
+        before, after = (
+            logits(model, TOKENS, "--backend", "reference") for model in (self.source, out)
+        )
+        self.assertLess(distance(after, before), 1e-5)
+
+    def test_keep_their_tokenizer_and_template(self):
+        out = self.written("Q8_0")
+        request = {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": True}
+        for command, text in [
+            ("tokenize", "Hello there,  don't\n 12345 na\u00efve <|im_end|>".encode()),
+            ("render", json.dumps(request).encode()),
+        ]:
+            answers = [
+                self.assert_done(backplane(command, model, stdin=text))
+                for model in (self.source, out)
+            ]
+            self.assertEqual(*answers)
+
+    def test_have_the_tensors_of_the_gguf_file(self):
+        tensors = [
+            {(t["name"], tuple(t["dims"])) for t in inspected(model)["tensors"]}
+            for model in (self.written("F32"), TINY)
+        ]
+        self.assertEqual(*tensors)
+
+    def test_have_importance_matrices_in_the_names_of_gguf(self):
+        text = self.write("text", Importance.TEXT)
+        files = []
+        for model in (self.source, TINY):
+            path = self.path("importance.gguf")
+            self.assert_done(
+                backplane("imatrix", model, text, "--output", path, "--context", "128", "--chunks", "1",
+                          "--backend", "reference")
+            )
+            files.append(ImatrixFile(path))
+        ours, theirs = files
+        self.assertEqual(set(ours.tensors), set(theirs.tensors))
+        for name, (dims, values) in theirs.tensors.items():
+            found = ours.tensors[name]
+            self.assertEqual(found[0], dims)
+            for a, b in zip(found[1], values):
+                self.assertLess(abs(a - b), 1e-3 * abs(b) + 1e-6)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+#include "core/convert/gguf_vocabulary_keys.hpp"
+
+#include <array>
+
+namespace bp::convert {
+
+void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
+  metadata.put_string("tokenizer.ggml.model", v.model);
+  if (v.model == "llama") {
+    metadata.put_string("tokenizer.ggml.pre", "default");
+  } else if (!v.pre.empty()) {
+    metadata.put_string("tokenizer.ggml.pre", v.pre);
+  }
+  metadata.put_strings("tokenizer.ggml.tokens", v.tokens);
+  if (!v.scores.empty()) {
+    metadata.put_float("tokenizer.ggml.scores", {v.scores.begin(), v.scores.end()}, true);
+  }
+  std::vector<int64_t> types;
+  for (const text::TokenType type : v.types) types.push_back(static_cast<int64_t>(type));
+  metadata.put_signed("tokenizer.ggml.token_type", std::move(types));
+  if (v.model != "llama") metadata.put_strings("tokenizer.ggml.merges", v.merges);
+  const std::array<std::pair<const char*, int32_t>, 9> ids = {{
+      {"tokenizer.ggml.bos_token_id", v.bos},
+      {"tokenizer.ggml.eos_token_id", v.eos},
+      {"tokenizer.ggml.eot_token_id", v.eot},
+      {"tokenizer.ggml.eom_token_id", v.eom},
+      {"tokenizer.ggml.unknown_token_id", v.unk},
+      {"tokenizer.ggml.seperator_token_id", v.sep},  // sic
+      {"tokenizer.ggml.padding_token_id", v.pad},
+      {"tokenizer.ggml.cls_token_id", v.cls},
+      {"tokenizer.ggml.mask_token_id", v.mask},
+  }};
+  for (const auto& [key, id] : ids) {
+    if (id != text::kNoToken) metadata.put_int(key, {id});
+  }
+  metadata.put_bool("tokenizer.ggml.add_bos_token", {v.add_bos});
+  metadata.put_bool("tokenizer.ggml.add_eos_token", {v.add_eos});
+  if (v.add_sep) metadata.put_bool("tokenizer.ggml.add_sep_token", {true});
+  metadata.put_bool("tokenizer.ggml.add_space_prefix", {v.add_space_prefix});
+  if (!v.chat_template.empty()) metadata.put_string("tokenizer.chat_template", v.chat_template);
+  if (v.tool_template.empty()) return;
+  metadata.put_string("tokenizer.chat_template.tool_use", v.tool_template);
+  const std::vector<std::string> named{"tool_use"};
+  metadata.put_strings("tokenizer.chat_templates", named);
+}
+
+}  // namespace bp::convert
