@@ -56,7 +56,8 @@ Status CpuBackend::plan_memory(const bp_program& program, const bp_compile_optio
   const Preparation chosen = choose_preparation(settings_.prepare, needs, cache, available);
   out.chosen = static_cast<uint32_t>(chosen.prepare);
   out.available_bytes = available;
-  out.kv_bytes_per_token = needs.kv / std::max(options.max_context, 1u);
+  BP_ASSIGN(const KvCache kv, make_kv(view, options));
+  out.kv_bytes_per_token = kv.bytes_of(options.max_context) / std::max(options.max_context, 1u);
   return {};
 }
 
