@@ -34,6 +34,10 @@ constexpr std::array<std::string_view, 11> kPreAddingBos = {
     "llama3",   "llama-v3", "llama-bpe",    "falcon3", "falcon-h1", "pixtral",
     "midm-2.0", "lfm2",     "jina-v5-nano", "tekken",  "chameleon"};
 
+// Pre-tokenizers of encoders, whose models end every text with SEP.
+constexpr std::array<std::string_view, 3> kPreAddingSep = {"jina-v1-en", "jina-v2-code",
+                                                           "roberta-bpe"};
+
 Status read_special_ids(MetadataView metadata, Vocabulary& vocabulary) {
   for (const SpecialToken& token : kSpecialTokens) {
     if (!metadata.contains(token.key)) continue;
@@ -85,7 +89,9 @@ Status read_flags(MetadataView metadata, Vocabulary& v) {
       is_llama || is_bert || v.pre == "gemma4" || (v.model == "gpt2" && pre_adds_bos);
   BP_ASSIGN(v.add_bos, metadata.get_or("tokenizer.ggml.add_bos_token", adds_bos && v.bos >= 0));
   BP_ASSIGN(v.add_eos, metadata.get_or("tokenizer.ggml.add_eos_token", false));
-  BP_ASSIGN(v.add_sep, metadata.get_or("tokenizer.ggml.add_sep_token", is_bert && v.sep >= 0));
+  const bool pre_adds_sep = std::ranges::find(kPreAddingSep, v.pre) != kPreAddingSep.end();
+  BP_ASSIGN(v.add_sep, metadata.get_or("tokenizer.ggml.add_sep_token",
+                                       (is_bert || pre_adds_sep) && v.sep >= 0));
   BP_ASSIGN(v.add_space_prefix, metadata.get_or("tokenizer.ggml.add_space_prefix", is_llama));
   BP_ASSIGN(v.remove_extra_whitespaces,
             metadata.get_or("tokenizer.ggml.remove_extra_whitespaces", false));
