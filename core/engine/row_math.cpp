@@ -67,6 +67,17 @@ int32_t argmax(std::span<const float> row) {
   return static_cast<int32_t>(std::ranges::find(row, max) - row.begin());
 }
 
+namespace {
+
+// The block in which the sums before reach `rest`, which loses those before it.
+size_t block_of(std::span<const double> sums, double& rest) {
+  size_t block = 0;
+  while (block + 1 < sums.size() && rest >= sums[block]) rest -= sums[block++];
+  return block;
+}
+
+}  // namespace
+
 int32_t draw_dense(std::span<float> row, double u) {
   const float max = max_of(row);
   if (max == kMinusInfinity) return -1;
@@ -75,15 +86,12 @@ int32_t draw_dense(std::span<float> row, double u) {
   std::vector<double> sums;
   double total = 0;
   for (size_t begin = 0; begin < row.size(); begin += kBlock) {
-    const double sum = sum_of(row.subspan(begin, std::min(kBlock, row.size() - begin)));
-    sums.push_back(sum);
-    total += sum;
+    sums.push_back(sum_of(row.subspan(begin, std::min(kBlock, row.size() - begin))));
+    total += sums.back();
   }
   double rest = u * total;
-  size_t block = 0;
-  while (block + 1 < sums.size() && rest >= sums[block]) rest -= sums[block++];
   int32_t last = -1;
-  for (size_t i = block * kBlock; i < row.size(); ++i) {
+  for (size_t i = block_of(sums, rest) * kBlock; i < row.size(); ++i) {
     if (row[i] == 0) continue;
     last = static_cast<int32_t>(i);
     rest -= static_cast<double>(row[i]);
@@ -100,21 +108,34 @@ int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
   float max = kMinusInfinity;
   for (const bp_candidate& c : candidates) max = std::max(max, c.logit);
   if (max == kMinusInfinity) return -1;
-  const auto weight = [max](const bp_candidate& c) {
-    return static_cast<double>(exp_nonpositive(c.logit - max));
+  constexpr size_t kBlock = 256;
+  float weights[kBlock];
+  const auto weigh = [&](size_t begin) {
+    const size_t n = std::min(kBlock, candidates.size() - begin);
+    for (size_t i = 0; i < n; ++i) weights[i] = candidates[begin + i].logit;
+    exp_row({weights, n}, max, weights);
+    return std::span<const float>(weights, n);
   };
+  std::vector<double> sums;
   double total = 0;
-  for (const bp_candidate& c : candidates) total += weight(c);
+  for (size_t begin = 0; begin < candidates.size(); begin += kBlock) {
+    sums.push_back(sum_of(weigh(begin)));
+    total += sums.back();
+  }
   double rest = u * total;
   int32_t last = -1;
-  for (const bp_candidate& c : candidates) {
-    const double w = weight(c);
-    if (w == 0) continue;
-    last = c.id;
-    rest -= w;
-    if (rest < 0) break;
+  for (size_t begin = block_of(sums, rest) * kBlock; begin < candidates.size(); begin += kBlock) {
+    const std::span<const float> block = weigh(begin);
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (block[i] == 0) continue;
+      last = candidates[begin + i].id;
+      rest -= static_cast<double>(block[i]);
+      if (rest < 0) return last;
+    }
   }
-  return last;
+  if (last >= 0) return last;
+  // As in draw_dense: the greatest can always be drawn.
+  return std::ranges::find(candidates, max, &bp_candidate::logit)->id;
 }
 
 PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n) {

@@ -10,13 +10,57 @@ namespace bp::samplers {
 namespace {
 
 double total_weight(bp_sample_row& row, float max) {
-  if (is_dense(row)) return sum_exp({row.logits, row.n_vocab}, max);
   double total = 0;
   for (const bp_candidate& c : candidates(row)) {
     total += static_cast<double>(exp_nonpositive(c.logit - max));
   }
   return total;
 }
+
+// Weights e^(logit - max) of a dense row, summed by the logit's distance from the greatest.
+class MassByDistance {
+ public:
+  MassByDistance(std::span<const float> logits, float max) : max_(max) {
+    float weights[kBlock];
+    for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+      const auto block = logits.subspan(begin, std::min(kBlock, logits.size() - begin));
+      exp_row(block, max, weights);
+      for (size_t i = 0; i < block.size(); ++i) {
+        mass_[i % kBanks][slice_of(block[i])] += static_cast<double>(weights[i]);
+      }
+    }
+    for (size_t s = 0; s < kSlices; ++s) {
+      for (size_t bank = 1; bank < kBanks; ++bank) mass_[0][s] += mass_[bank][s];
+      total_ += mass_[0][s];
+    }
+  }
+  [[nodiscard]] double total() const { return total_; }
+
+  // The slice in which the masses of slices, nearest first, reach `mass`; takes those before from
+  // it.
+  [[nodiscard]] uint32_t reach(double& mass) const {
+    uint32_t slice = 0;
+    while (slice + 1 < kSlices && mass_[0][slice] < mass) mass -= mass_[0][slice++];
+    return slice;
+  }
+
+  // Monotonic; those far away, -inf too, share the last one.
+  [[nodiscard]] uint32_t slice_of(float logit) const {
+    const float distance = (max_ - logit) * kSlicesPerUnit;
+    constexpr auto kLast = static_cast<float>(kSlices - 1);
+    return static_cast<uint32_t>(distance < kLast ? distance : kLast);
+  }
+
+ private:
+  static constexpr size_t kBlock = 256;
+  static constexpr size_t kSlices = 512;
+  static constexpr float kSlicesPerUnit = 16;  // weights of a slice differ by 6 %
+  static constexpr size_t kBanks = 4;          // additions to one slice would wait for each other
+
+  float max_;
+  double total_ = 0;
+  double mass_[kBanks][kSlices] = {};
+};
 
 // Holtzman et al., "The curious case of neural text degeneration" (2019).
 class TopP final : public Stage {
@@ -28,29 +72,46 @@ class TopP final : public Stage {
   Status apply(bp_sample_row& row) override {
     const float max = max_logit(row);
     if (std::isinf(max)) return {};
-    const double total = total_weight(row, max);
     if (is_dense(row)) {
-      // All tokens less likely than (1 - p) / n together weigh less than 1 - p: without them, the
-      // others still reach p.
-      const double least = std::log((1 - p_) * total / row.n_vocab);
-      gather(row, max + static_cast<float>(std::min(least, 0.0)));
+      keep_dense(row, max);
+    } else if (const double mass = p_ * total_weight(row, max); row.order == BP_ORDER_DESCENDING) {
+      keep_first(row, max, mass);
+    } else {
+      row.n_candidates = static_cast<uint32_t>(select(candidates(row), max, mass));
     }
-    keep(row, max, p_ * total);
     return {};
   }
 
  private:
-  static void keep(bp_sample_row& row, float max, double mass) {
-    const auto weight = [max](const bp_candidate& c) {
+  static auto weight_below(float max) {
+    return [max](const bp_candidate& c) {
       return static_cast<double>(exp_nonpositive(c.logit - max));
     };
+  }
+
+  static size_t select(std::span<bp_candidate> items, float max, double mass) {
+    return select_mass(items, mass, better, weight_below(max));
+  }
+
+  static void keep_first(bp_sample_row& row, float max, double mass) {
+    const auto weight = weight_below(max);
     uint32_t n = 0;
-    if (row.order == BP_ORDER_DESCENDING) {
-      for (; n < row.n_candidates && (n == 0 || mass > 0); ++n) mass -= weight(row.candidates[n]);
-    } else {
-      n = static_cast<uint32_t>(select_mass(candidates(row), mass, better, weight));
-    }
+    for (; n < row.n_candidates && (n == 0 || mass > 0); ++n) mass -= weight(row.candidates[n]);
     row.n_candidates = n;
+  }
+
+  // Only the slice in which the mass is reached needs an order.
+  void keep_dense(bp_sample_row& row, float max) const {
+    const MassByDistance by_distance({row.logits, row.n_vocab}, max);
+    double mass = p_ * by_distance.total();
+    const uint32_t last = by_distance.reach(mass);
+    gather(row, [&](float logit) { return by_distance.slice_of(logit) <= last; });
+    const auto all = candidates(row);
+    const auto rest = std::partition(all.begin(), all.end(), [&](const bp_candidate& c) {
+      return by_distance.slice_of(c.logit) < last;
+    });
+    const auto n_before = static_cast<size_t>(rest - all.begin());
+    row.n_candidates = static_cast<uint32_t>(n_before + select(all.subspan(n_before), max, mass));
   }
 
   double p_;

@@ -88,7 +88,7 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
   }
   if (!spec_.attends || phase > 2) return {};
   const bool by_spans = splits(step);
-  if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
+  if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0, true};
   uint32_t n = 0;
   const uint32_t chunk = chunk_tokens();
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
@@ -214,7 +214,7 @@ void AttentionStage::gather(const StepContext& step, const AttentionItem::Place&
   AttentionItem(spec_, slot_, step, place, scratch).gather(span, floats);
 }
 
-// Items are sequences in order, then heads.
+// Items are sequences in order, then heads; a worker gets them ascending.
 void AttentionStage::fold_items(const StepContext& step, const Worker& worker, Items& items) const {
   const auto* floats = reinterpret_cast<const float*>(step.shared);
   uint32_t next = items.next();

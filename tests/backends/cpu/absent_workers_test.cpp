@@ -68,6 +68,42 @@ std::vector<float> logits(const bp_host* host, bp_dtype dtype) {
   return all;
 }
 
+// Logits of one token each of two sequences that are longer than a span of attention, which workers
+// share by spans.
+std::vector<float> logits_of_long_sequences(const bp_host* host) {
+  constexpr uint32_t kLong = 600, kBlocks = kLong / 64 + 1;
+  TinyLlama llama(BP_DTYPE_F32);
+  BackendSession session(*cpu_factories().front().factory, host);
+  bp_compile_options options = BackendSession::default_options();
+  options.max_context = options.max_step_tokens = 1024;
+  session.compile(llama.program(), options, 2 * kBlocks + 1);
+  std::vector<int32_t> tokens(kLong), blocks[2] = {std::vector<int32_t>(kBlocks), {}};
+  for (uint32_t i = 0; i < kLong; ++i) tokens[i] = static_cast<int32_t>(i * 7 % kVocab);
+  std::iota(blocks[0].begin(), blocks[0].end(), 1);
+  blocks[1] = blocks[0];
+  for (int32_t& block : blocks[1]) block += kBlocks;
+  for (const auto& own : blocks) {
+    BatchBuilder batch;
+    batch.add_sequence(tokens, 0, own);
+    EXPECT_TRUE(session.run(batch.build()).ok());
+  }
+  BatchBuilder batch;
+  for (int32_t s = 0; s < 2; ++s) batch.add_sequence({5 + s}, kLong, blocks[s]);
+  batch.add_output(0, {0, 1}, kVocab);
+  EXPECT_TRUE(session.run(batch.build()).ok());
+  return batch.output(0);
+}
+
+TEST(AbsentWorkers, TakeSpansOfSequencesInAnyOrder) {
+  const OneAfterAnother alone(1, {0});
+  const std::vector<float> expected = logits_of_long_sequences(alone.host());
+  const std::vector<std::vector<uint32_t>> orders = {{0, 1, 2}, {2, 1, 0}, {1}, {2}};
+  for (const auto& order : orders) {
+    const OneAfterAnother team(3, order);
+    EXPECT_EQ(logits_of_long_sequences(team.host()), expected);
+  }
+}
+
 TEST(AbsentWorkers, HoldNobodyUpAndChangeNoBit) {
   for (const bp_dtype dtype : {BP_DTYPE_F32, BP_DTYPE_Q8_0}) {
     const OneAfterAnother alone(1, {0});
