@@ -17,6 +17,7 @@ namespace {
 Result<Settings> read_settings(const Params& params) {
   Settings settings;
   settings.memory_share = params.get_float("memory_share", settings.memory_share);
+  settings.uses_graphs = params.get_bool("graphs", true);
   settings.waits_after_each_op = params.get_bool("synchronous", false);
   if (!(settings.memory_share > 0 && settings.memory_share <= 1)) {
     return invalid_argument("memory_share is " + std::to_string(settings.memory_share) +

@@ -6,6 +6,8 @@
 #include "backends/cuda/kernels/attend.hpp"
 #include "backends/cuda/kernels/experts.hpp"
 #include "backends/cuda/kernels/product.hpp"
+#include "backends/cuda/kernels/recurrent.hpp"
+#include "backends/cuda/plan/planner.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/ops.h"
 
@@ -13,7 +15,7 @@ namespace bp::cuda {
 
 namespace {
 
-constexpr uint64_t kMaxColumns = uint64_t{1} << 18;  // of a weight: a row fits the upload's buffer
+constexpr uint64_t kMaxColumns = uint64_t{1} << 20;  // of a weight: a row fits the upload's buffer
 constexpr uint64_t kMaxDimension = uint64_t{1} << 30;
 constexpr uint64_t kMaxWidth = uint64_t{1} << 24;  // of a value
 
@@ -30,13 +32,16 @@ void check_weight(const bp_weight& weight, CheckReport& report) {
   }
   const bool is_large =
       std::any_of(part.dims, part.dims + part.n_dims, [](uint64_t n) { return n > kMaxDimension; });
-  if (is_large || (part.n_dims > 1 && part.dims[part.n_dims - 1] > kMaxColumns)) {
+  if (is_large || part.dims[part.n_dims - 1] > kMaxColumns) {
     report.obstacle(BP_NONE, "weight " + weight_name(weight) + " is too large in one dimension");
   }
 }
 
 void check_op(const ProgramView& program, uint32_t index, CheckReport& report) {
   const bp_op& op = program.ops()[index];
+  if (find_plan_op(kind_of(op)) == nullptr) {
+    report.obstacle(index, "the cuda backend has no kernels for this op");
+  }
   if (kind_of(op) == BP_OP_ROUTE || kind_of(op) == BP_OP_MOE) {
     const bool is_route = kind_of(op) == BP_OP_ROUTE;
     const uint64_t n = is_route ? program.values()[op.inputs[0]].width
@@ -44,6 +49,10 @@ void check_op(const ProgramView& program, uint32_t index, CheckReport& report) {
     if (n > kMaxExperts) {
       report.obstacle(index, "more than " + std::to_string(kMaxExperts) + " experts");
     }
+  }
+  if (kind_of(op) == BP_OP_GATED_DELTA &&
+      attributes_of<bp_attr_gated_delta>(op).key_dim > kMaxStateKeyDim) {
+    report.obstacle(index, "keys of more than " + std::to_string(kMaxStateKeyDim) + " columns");
   }
   if (kind_of(op) != BP_OP_ATTENTION && kind_of(op) != BP_OP_ATTEND) return;
   const auto a = attributes_of<bp_attr_attention>(op);
@@ -61,11 +70,9 @@ void check_limits(const ProgramView& program, CheckReport& report) {
     if (program.values()[input].dtype == BP_DTYPE_I32) continue;
     report.obstacle(BP_NONE, "program inputs other than token ids are not supported");
   }
-  if (program.header().n_state_slots > 0) {
-    report.obstacle(BP_NONE, "state slots are not supported");
-  }
-  if (program.header().n_kv_groups > kMaxGroups) {
-    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " KV groups");
+  const uint32_t n_state_groups = program.header().n_state_slots > 0 ? 1 : 0;
+  if (program.header().n_kv_groups + n_state_groups > kMaxGroups) {
+    report.obstacle(BP_NONE, "more than " + std::to_string(kMaxGroups) + " KV groups and states");
   }
   if (program.outputs().size() > kMaxOutputs) {
     report.obstacle(BP_NONE, "more than " + std::to_string(kMaxOutputs) + " outputs");

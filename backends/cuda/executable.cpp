@@ -17,6 +17,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device,
       options_(options),
       settings_(settings),
       kv_(std::move(kv)),
+      states_(program_->state_slots()),
       sequence_of_(options.max_step_tokens),
       is_running_(options.max_sequences) {
   options_.progress = nullptr;
@@ -27,10 +28,12 @@ CudaExecutable::~CudaExecutable() {
   if (stream_ != nullptr) static_cast<void>(stream_->synchronize());
 }
 
-RowCounts CudaExecutable::most_rows() const {
-  RowCounts most;
+StepShape CudaExecutable::largest_shape() const {
+  StepShape most;
   most.n_tokens = options_.max_step_tokens;
+  most.n_seqs = options_.max_sequences;
   most.n_output_rows.fill(options_.max_output_rows);
+  most.longest_context = options_.max_context;
   return most;
 }
 
@@ -38,7 +41,7 @@ Status CudaExecutable::prepare(Plan plan) {
   plan_ = std::move(plan);
   BP_ASSIGN(stream_, device_->make_stream());
   BP_ASSIGN(is_done_, device_->make_event());
-  const RowCounts most = most_rows();
+  const StepShape most = largest_shape();
   const size_t n_bytes = lay_out(plan_.buffers, most);
   BP_ASSIGN(workspace_, device_->allocate(MemoryKind::kDevice, n_bytes, "the workspace of a step"));
   uint32_t widest = 0, widest_gathered = 0;
@@ -61,6 +64,7 @@ Status CudaExecutable::prepare(Plan plan) {
   limits.block_size = kv_.block_size();
   limits.n_groups = program_->header().n_kv_groups;
   limits.n_outputs = program_->header().n_outputs;
+  limits.has_states = states_.n_slots() > 0;
   return arena_.allocate(*device_, limits);
 }
 
@@ -74,19 +78,28 @@ Status CudaExecutable::memory(bp_memory_info& out) {
   out.n_groups = program_->header().n_kv_groups;
   out.max_in_flight = 1;
   for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  if (states_.n_slots() > 0) out.block_bytes[out.n_groups++] = states_.entry_bytes();
   out.k_dtype = kv_.k_dtype();
   out.v_dtype = kv_.v_dtype();
   return {};
 }
 
 Status CudaExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
+  const bool has_states = states_.n_slots() > 0 && !n_blocks.empty() && !kv_.is_allocated();
+  const uint32_t n_entries = has_states ? n_blocks.back() : 0;
+  if (has_states) n_blocks = n_blocks.first(n_blocks.size() - 1);
   BP_TRY(kv_.allocate(*device_, *stream_, n_blocks));
+  BP_TRY(states_.allocate(*device_, n_entries));
   return stream_->synchronize();
 }
 
 Status CudaExecutable::warm_up(const Progress& progress) {
   if (progress.report(0, 1)) return cancelled("warming up was stopped");
   if (workspace_.size() > 0) BP_TRY(stream_->fill(workspace_.data(), 0, workspace_.size()));
+  if (kv_.is_allocated() && settings_.uses_graphs && !settings_.waits_after_each_op) {
+    const StepShape most = largest_shape();
+    BP_TRY(graphs_.capture(plan_, context_of(most), most, options_.max_sequences, progress));
+  }
   BP_TRY(stream_->synchronize());
   if (progress.report(1, 1)) return cancelled("warming up was stopped");
   return {};
@@ -103,6 +116,8 @@ Status CudaExecutable::validate(const bp_batch& batch) const {
   limits.block_size = kv_.block_size();
   limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
   limits.n_blocks = kv_.n_blocks();
+  limits.n_state_slots = states_.n_slots();
+  limits.n_state_entries = states_.n_entries();
   return validate_batch(batch, limits);
 }
 
@@ -110,7 +125,8 @@ Status CudaExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   BP_TRY(validate(batch));
   const bool any_running = begin_sequences(batch);
   for (uint32_t i = 0; i < batch.n_block_ops; ++i) {
-    BP_TRY(kv_.apply(*stream_, batch.block_ops[i]));
+    const bp_block_op& op = batch.block_ops[i];
+    BP_TRY(op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op));
   }
   if (any_running) BP_TRY(compute(batch));
   BP_TRY(stream_->record(*is_done_));
@@ -163,22 +179,31 @@ void CudaExecutable::poll_stop(const bp_batch& batch) {
   }
 }
 
-RowCounts CudaExecutable::rows_of(const bp_batch& batch) const {
-  RowCounts counts;
-  counts.n_tokens = batch.n_tokens;
+StepShape CudaExecutable::shape_of(const bp_batch& batch) {
+  StepShape shape;
+  shape.n_tokens = batch.n_tokens;
+  shape.n_seqs = batch.n_seqs;
+  shape.is_decode = true;
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    shape.longest_context = std::max(shape.longest_context, batch.context_len[s]);
+    if (batch.query_start[s + 1] - batch.query_start[s] > 1) shape.is_decode = false;
+  }
   for (uint32_t i = 0; i < batch.n_outputs; ++i) {
     const bp_output output = copy_growable(batch.outputs[i]);
-    counts.n_output_rows[output.output] = output.n_rows;
+    shape.n_output_rows[output.output] = output.n_rows;
   }
-  return counts;
+  return shape;
+}
+
+StageContext CudaExecutable::context_of(const StepShape& shape) {
+  return {*stream_, plan_.buffers, workspace_.data(), arena_.view(), kv_, states_, shape};
 }
 
 Status CudaExecutable::compute(const bp_batch& batch) {
-  const RowCounts counts = rows_of(batch);
-  BP_TRY(arena_.send(*stream_, batch, counts, {is_running_.data(), batch.n_seqs}));
-  const StageContext context{*stream_,      plan_.buffers, workspace_.data(),
-                             arena_.view(), kv_,           counts};
-  BP_TRY(run_stages(context));
+  const StepGraphs::Match match = graphs_.find(shape_of(batch));
+  BP_TRY(arena_.send(*stream_, batch, match.shape, {is_running_.data(), batch.n_seqs}));
+  const StageContext context = context_of(match.shape);
+  BP_TRY(match.graph != nullptr ? stream_->run(*match.graph) : run_stages(context));
   return bring_outputs(batch, context);
 }
 

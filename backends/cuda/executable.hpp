@@ -7,14 +7,16 @@
 #include "backends/cuda/kv_cache.hpp"
 #include "backends/cuda/plan/plan.hpp"
 #include "backends/cuda/step_arena.hpp"
+#include "backends/cuda/step_graphs.hpp"
 #include "backplane/backend.hpp"
 #include "backplane/program_view.hpp"
 
 namespace bp::cuda {
 
 struct Settings {
-  double memory_share = 0.9;         // of what is free, that kv_allocate may be told of
-  bool waits_after_each_op = false;  // so that an error names its op
+  double memory_share = 0.9;  // of what is free, that kv_allocate may be told of
+  bool uses_graphs = true;
+  bool waits_after_each_op = false;  // so that an error names its op; without graphs
 };
 
 class CudaExecutable : public Executable {
@@ -41,8 +43,9 @@ class CudaExecutable : public Executable {
   };
 
   Status validate(const bp_batch& batch) const;
-  [[nodiscard]] RowCounts most_rows() const;
-  [[nodiscard]] RowCounts rows_of(const bp_batch& batch) const;
+  [[nodiscard]] StepShape largest_shape() const;
+  [[nodiscard]] static StepShape shape_of(const bp_batch& batch);
+  [[nodiscard]] StageContext context_of(const StepShape& shape);
   bool begin_sequences(const bp_batch& batch);
   void poll_stop(const bp_batch& batch);
   Status compute(const bp_batch& batch);
@@ -55,11 +58,13 @@ class CudaExecutable : public Executable {
   bp_compile_options options_;
   Settings settings_;
   KvCache kv_;
+  StateCache states_;
   Plan plan_;
   Memory workspace_;
   Memory outputs_;   // pinned: rows of each output in the order of the batch's outputs
   Memory gathered_;  // chosen rows of outputs that every token has
   StepArena arena_;
+  StepGraphs graphs_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> is_done_;
   std::vector<uint32_t> sequence_of_;  // of tokens

@@ -23,7 +23,7 @@ size_t bytes_of(const ArenaLimits& limits) {
   const size_t n_seqs = limits.max_sequences + size_t{2};
   size_t n = aligned(sizeof(StepView));
   n += 3 * aligned(limits.most.n_tokens * sizeof(uint32_t));
-  n += 3 * aligned(n_seqs * sizeof(uint32_t));
+  n += (limits.has_states ? 5 : 3) * aligned(n_seqs * sizeof(uint32_t));
   const size_t table = n_seqs * blocks_of(limits.max_context, limits.block_size);
   n += limits.n_groups * aligned(table * sizeof(int32_t));
   for (uint32_t o = 0; o < limits.n_outputs; ++o) {
@@ -49,17 +49,17 @@ StepArena::Array<T> StepArena::take(size_t n) {
   return {reinterpret_cast<T*>(host_.data() + at), reinterpret_cast<const T*>(device_.data() + at)};
 }
 
-Status StepArena::send(Stream& stream, const bp_batch& batch, const RowCounts& counts,
+Status StepArena::send(Stream& stream, const bp_batch& batch, const StepShape& shape,
                        std::span<const uint8_t> is_running) {
   n_used_ = 0;
   StepView& view = *take<StepView>(1).host;
   view = {};
   view.n_tokens = batch.n_tokens;
   view.n_seqs = batch.n_seqs;
-  pack_tokens(batch, counts.n_tokens, view);
+  pack_tokens(batch, shape.n_tokens, view);
   pack_sequences(batch, is_running, view);
   pack_tables(batch, view);
-  pack_outputs(batch, counts, view);
+  pack_outputs(batch, shape, view);
   return stream.copy_to_device(device_.data(), host_.data(), n_used_);
 }
 
@@ -94,6 +94,12 @@ void StepArena::pack_sequences(const bp_batch& batch, std::span<const uint8_t> i
   view.query_start = query_start.device;
   view.context_len = context_len.device;
   view.is_running = running.device;
+  if (!limits_.has_states) return;
+  const auto state_in = take<int32_t>(n), state_out = take<int32_t>(n);
+  std::copy_n(batch.state_in, n, state_in.host);
+  std::copy_n(batch.state_out, n, state_out.host);
+  view.state_in = state_in.device;
+  view.state_out = state_out.device;
 }
 
 // Only as many entries of each table as the longest sequence has.
@@ -115,14 +121,17 @@ void StepArena::pack_tables(const bp_batch& batch, StepView& view) {
   }
 }
 
-void StepArena::pack_outputs(const bp_batch& batch, const RowCounts& counts, StepView& view) {
+// Outputs that nobody asks for have rows too where the step is padded.
+void StepArena::pack_outputs(const bp_batch& batch, const StepShape& shape, StepView& view) {
+  std::array<Array<uint32_t>, kMaxOutputs> rows{};
+  for (uint32_t o = 0; o < limits_.n_outputs; ++o) {
+    rows[o] = take<uint32_t>(shape.n_output_rows[o]);
+    std::fill_n(rows[o].host, shape.n_output_rows[o], 0);
+    view.output_rows[o] = rows[o].device;
+  }
   for (uint32_t i = 0; i < batch.n_outputs; ++i) {
     const bp_output output = copy_growable(batch.outputs[i]);
-    const uint32_t n = counts.n_output_rows[output.output];
-    const auto rows = take<uint32_t>(n);
-    std::copy_n(output.rows, output.n_rows, rows.host);
-    std::fill(rows.host + output.n_rows, rows.host + n, 0);
-    view.output_rows[output.output] = rows.device;
+    std::copy_n(output.rows, output.n_rows, rows[output.output].host);
   }
 }
 

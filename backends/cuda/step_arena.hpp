@@ -12,21 +12,22 @@
 namespace bp::cuda {
 
 struct ArenaLimits {
-  RowCounts most;  // of the largest step, padding included
+  StepShape most;  // of the largest step, padding included
   uint32_t max_sequences = 0;
   uint32_t max_context = 0;
   uint32_t block_size = 0;
   uint32_t n_groups = 0;
   uint32_t n_outputs = 0;
+  bool has_states = false;
 };
 
 class StepArena {
  public:
   Status allocate(Device& device, const ArenaLimits& limits);
 
-  // Packs the batch, padded to counts, and copies it. is_running [n_seqs]. The pinned memory is in
-  // use until the stream has passed the copy.
-  Status send(Stream& stream, const bp_batch& batch, const RowCounts& counts,
+  // Packs the batch, padded to the shape, and copies it. is_running [n_seqs]. The pinned memory is
+  // in use until the stream has passed the copy.
+  Status send(Stream& stream, const bp_batch& batch, const StepShape& shape,
               std::span<const uint8_t> is_running);
 
   // Where the device finds the step, always the same.
@@ -46,7 +47,7 @@ class StepArena {
   void pack_tokens(const bp_batch& batch, uint32_t n_tokens, StepView& view);
   void pack_sequences(const bp_batch& batch, std::span<const uint8_t> is_running, StepView& view);
   void pack_tables(const bp_batch& batch, StepView& view);
-  void pack_outputs(const bp_batch& batch, const RowCounts& counts, StepView& view);
+  void pack_outputs(const bp_batch& batch, const StepShape& shape, StepView& view);
 
   ArenaLimits limits_;
   Memory host_, device_;

@@ -39,6 +39,8 @@ struct StepView {
   const uint32_t* query_start;  // [n_seqs + 2]
   const uint32_t* context_len;  // [n_seqs + 1]
   const uint32_t* is_running;   // [n_seqs + 1]
+  const int32_t* state_in;      // [n_seqs]; null without state slots
+  const int32_t* state_out;     // [n_seqs]
   BlockTable tables[kMaxGroups];
   const uint32_t* output_rows[kMaxOutputs];  // token indices that a program output asks for
   uint32_t n_tokens;                         // without padding

@@ -18,7 +18,7 @@ bool lives_with(const Buffer& a, const Buffer& b) {
 
 // The lowest place for n_bytes that no buffer living at the same time takes.
 size_t lowest_place(const std::vector<Buffer>& buffers, const std::vector<uint32_t>& placed,
-                    const Buffer& buffer, const RowCounts& most) {
+                    const Buffer& buffer, const StepShape& most) {
   std::set<std::pair<size_t, size_t>> taken;
   for (const uint32_t i : placed) {
     const Buffer& other = buffers[i];
@@ -34,16 +34,16 @@ size_t lowest_place(const std::vector<Buffer>& buffers, const std::vector<uint32
 
 }  // namespace
 
-uint32_t Buffer::n_rows(const RowCounts& counts) const {
-  return rows == BP_ROWS_TOKENS ? counts.n_tokens : counts.n_output_rows[output];
+uint32_t Buffer::n_rows(const StepShape& shape) const {
+  return rows == BP_ROWS_TOKENS ? shape.n_tokens : shape.n_output_rows[output];
 }
 
-size_t Buffer::n_bytes(const RowCounts& counts) const {
-  const size_t n = size_t{n_rows(counts)} * stride() * sizeof(float);
+size_t Buffer::n_bytes(const StepShape& shape) const {
+  const size_t n = size_t{n_rows(shape)} * stride() * sizeof(float);
   return (n + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-size_t lay_out(std::vector<Buffer>& buffers, const RowCounts& most) {
+size_t lay_out(std::vector<Buffer>& buffers, const StepShape& most) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].first_stage <= buffers[i].last_stage) order.push_back(i);

@@ -11,14 +11,19 @@
 #include "backends/cuda/device/device.hpp"
 #include "backends/cuda/kernels/views.hpp"
 #include "backends/cuda/kv_cache.hpp"
+#include "backends/cuda/state_cache.hpp"
 #include "backends/cuda/weights/weight_store.hpp"
 
 namespace bp::cuda {
 
-// How many rows of each kind a step computes, padding included; or the most there may be.
-struct RowCounts {
+// What launches are sized by: the rows that a step computes, padding included; or the most there
+// may be.
+struct StepShape {
   uint32_t n_tokens = 0;
+  uint32_t n_seqs = 0;
   std::array<uint32_t, kMaxOutputs> n_output_rows{};
+  uint32_t longest_context = 0;
+  bool is_decode = false;  // no sequence has more than one token
 };
 
 // Rows of floats that live from the stage that writes them first to the one that reads them last.
@@ -30,8 +35,8 @@ struct Buffer {
   size_t offset = 0;  // in the workspace, by lay_out
 
   [[nodiscard]] uint32_t stride() const { return round_up(width, 8); }
-  [[nodiscard]] uint32_t n_rows(const RowCounts& counts) const;
-  [[nodiscard]] size_t n_bytes(const RowCounts& counts) const;
+  [[nodiscard]] uint32_t n_rows(const StepShape& shape) const;
+  [[nodiscard]] size_t n_bytes(const StepShape& shape) const;
 };
 
 // What a stage is run with.
@@ -41,12 +46,13 @@ struct StageContext {
   uint8_t* workspace;
   const StepView* step;  // in device memory
   const KvCache& kv;
-  RowCounts counts;
+  const StateCache& states;
+  StepShape shape;
 
   [[nodiscard]] Rows rows(uint32_t buffer) const {
     return {reinterpret_cast<float*>(workspace + buffers[buffer].offset), buffers[buffer].stride()};
   }
-  [[nodiscard]] uint32_t n_rows(uint32_t buffer) const { return buffers[buffer].n_rows(counts); }
+  [[nodiscard]] uint32_t n_rows(uint32_t buffer) const { return buffers[buffer].n_rows(shape); }
 };
 
 using Enqueue = std::function<Status(const StageContext&)>;
@@ -71,6 +77,6 @@ struct Plan {
 
 // Gives every buffer an offset such that buffers in use together do not overlap; returns the bytes
 // of the workspace.
-[[nodiscard]] size_t lay_out(std::vector<Buffer>& buffers, const RowCounts& most);
+[[nodiscard]] size_t lay_out(std::vector<Buffer>& buffers, const StepShape& most);
 
 }  // namespace bp::cuda

@@ -42,6 +42,8 @@ constexpr Entry kTable[] = {
     {BP_OP_ROUTE, plan_route},
     {BP_OP_GROUP_MATMUL, plan_group_matmul},
     {BP_OP_GROUP_SUM, plan_group_sum},
+    {BP_OP_SHORT_CONV, plan_short_conv},
+    {BP_OP_GATED_DELTA, plan_gated_delta},
 };
 
 }  // namespace

@@ -41,5 +41,8 @@ Status plan_moe(Planner& planner);
 Status plan_route(Planner& planner);
 Status plan_group_matmul(Planner& planner);
 Status plan_group_sum(Planner& planner);
+// plan_recurrent.cpp
+Status plan_short_conv(Planner& planner);
+Status plan_gated_delta(Planner& planner);
 
 }  // namespace bp::cuda

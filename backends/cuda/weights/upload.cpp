@@ -9,14 +9,13 @@ namespace bp::cuda {
 
 namespace {
 
-constexpr uint64_t kBufferBytes = uint64_t{16} << 20;
-constexpr uint64_t kMinBufferBytes = uint64_t{1} << 20;  // a row fits; compile checks widths
+constexpr uint64_t kBufferBytes = uint64_t{16} << 20;  // any row fits: check bounds their widths
 
 }  // namespace
 
 Status Upload::open() {
   BP_ASSIGN(stream_, device_.make_stream());
-  const uint64_t n_bytes = std::clamp(total_bytes_, kMinBufferBytes, kBufferBytes);
+  const uint64_t n_bytes = std::min(total_bytes_, kBufferBytes);
   for (Buffer& buffer : buffers_) {
     BP_ASSIGN(buffer.memory, device_.allocate(MemoryKind::kPinned, n_bytes, "uploading weights"));
     BP_ASSIGN(buffer.is_copied, device_.make_event());
@@ -28,12 +27,9 @@ Status Upload::add(const SourceRows& rows, uint8_t* to) {
   const uint64_t row_bytes = rows.device_row_bytes();
   const bool is_dense = !rows.as_floats && rows.stride_bytes == row_bytes &&
                         bp::row_bytes(rows.dtype, rows.n_columns) == row_bytes;
-  const uint64_t rows_at_once = std::max<uint64_t>(buffers_[0].memory.size() / row_bytes, 1);
+  const uint64_t rows_at_once = buffers_[0].memory.size() / row_bytes;
   for (uint64_t row = 0; row < rows.n_rows; row += rows_at_once) {
     const uint64_t n = std::min(rows_at_once, rows.n_rows - row);
-    if (row_bytes > buffers_[0].memory.size()) {
-      return unsupported("a weight has rows of " + std::to_string(row_bytes) + " bytes");
-    }
     BP_TRY(flush());
     uint8_t* const buffer = buffers_[current_].memory.data();
     if (is_dense) {

@@ -314,8 +314,9 @@ TEST_P(Emulator, MemoryThatDoesNotFitIsASentence) {
   ASSERT_TRUE(taken.ok());
   const auto more = device_.allocate(MemoryKind::kDevice, 300 << 10, "the KV cache");
   EXPECT_EQ(more.status().code(), Code::kOutOfMemory);
-  EXPECT_EQ(more.status().message(),
-            "0.29 MiB for the KV cache are needed, 0.12 MiB of 1.00 MiB are free on the emulated device");
+  EXPECT_EQ(
+      more.status().message(),
+      "0.29 MiB for the KV cache are needed, 0.12 MiB of 1.00 MiB are free on the emulated device");
 }
 
 }  // namespace

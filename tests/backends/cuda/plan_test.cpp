@@ -14,7 +14,7 @@ Buffer buffer(uint32_t width, uint32_t first, uint32_t last) {
 }
 
 TEST(Workspace, BuffersOfOneStageLieApart) {
-  RowCounts most;
+  StepShape most;
   most.n_tokens = 7;
   std::vector<Buffer> buffers;
   for (uint32_t i = 0; i < 12; ++i) buffers.push_back(buffer(10 + 37 * i % 90, i / 2, i / 2 + 2));
@@ -33,7 +33,7 @@ TEST(Workspace, BuffersOfOneStageLieApart) {
 }
 
 TEST(Workspace, AChainTakesTwoPlaces) {
-  RowCounts most;
+  StepShape most;
   most.n_tokens = 4;
   std::vector<Buffer> buffers;
   for (uint32_t i = 0; i < 20; ++i) buffers.push_back(buffer(64, i, i + 1));
@@ -41,7 +41,7 @@ TEST(Workspace, AChainTakesTwoPlaces) {
 }
 
 TEST(Workspace, BuffersThatNobodyTouchesTakeNone) {
-  RowCounts most;
+  StepShape most;
   most.n_tokens = 4;
   std::vector<Buffer> buffers{{BP_ROWS_TOKENS, 0, 64}};
   EXPECT_EQ(lay_out(buffers, most), 0u);

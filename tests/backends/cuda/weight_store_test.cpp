@@ -32,7 +32,7 @@ class Weights : public testing::Test {
     return weight;
   }
 
-  emulator::EmulatedDevice device_{{emulator::Order::kForward, 8 << 20}};
+  emulator::EmulatedDevice device_{{emulator::Order::kForward, 48 << 20}};
   WeightStore store_;
 };
 
@@ -68,9 +68,9 @@ TEST_F(Weights, NormsBecomeFloats) {
 }
 
 TEST_F(Weights, LargerThanTheBuffersArriveWhole) {
-  std::vector<uint32_t> values(700 * 1000);  // 2.8 MB through buffers of 1 MB at least
+  std::vector<uint32_t> values(9000 * 1000);  // 36 MB through buffers of 16
   std::iota(values.begin(), values.end(), 0u);
-  const auto weight = placed(part_of(BP_DTYPE_F32, {700, 1000}, values.data(), 4000), false);
+  const auto weight = placed(part_of(BP_DTYPE_F32, {9000, 1000}, values.data(), 4000), false);
   EXPECT_EQ(std::memcmp(weight->matrix().data, values.data(), values.size() * 4), 0);
 }
 
@@ -98,7 +98,8 @@ TEST_F(Weights, TooLargeOnesAreASentence) {
   const Status status = store_.place(device_, {weight}, Progress(nullptr));
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_EQ(status.message(),
-            "64.00 MiB for the weights are needed, 8.00 MiB of 8.00 MiB are free on the emulated device");
+            "64.00 MiB for the weights are needed, 48.00 MiB of 48.00 MiB are free on the emulated "
+            "device");
   EXPECT_FALSE(weight->is_placed());
 }
 

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# run.sh PART...: what a machine with a GPU is asked, in parts of less than 10 minutes each. Needs
+# nvcc, g++, cmake and, for the comparison with PyTorch, python3 with torch and transformers.
+#   build        builds backend, conform, measure and ceilings in $BUILD (build/cuda)
+#   conform      backplane-conform's levels for backends
+#   memcheck racecheck   the ops and steps levels under compute-sanitizer
+#   ceilings     copy bandwidth and cuBLASLt's products
+#   decode       8B shapes, batch 1 to 256, bf16 and q4_K
+#   prefill      8B shapes, 512 to 4096 tokens, bf16 and q4_K; decode at depth
+#   torch        the same bf16 decode and prefill by transformers
+#   all          all of them
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build/cuda}
+out=${OUT:-$build/results}
+plugin=$build/lib/backplane/cuda.plugin.yaml
+mkdir -p "$out"
+
+part_build() {
+  local nvcc
+  nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+  cmake -S bench/cuda -B "$build" -DCMAKE_CUDA_COMPILER="$nvcc" \
+    -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90a-real}"
+  cmake --build "$build" -j "$(nproc)"
+}
+part_conform() {
+  "$build/bin/conform" "$plugin" load abi errors steps threads ops --time-scale 3
+  "$build/bin/conform" "$plugin" life --time-scale 5
+}
+sanitize() {
+  compute-sanitizer --tool "$1" --target-processes all --error-exitcode 9 \
+    "$build/bin/conform" "$plugin" errors ops --time-scale 20
+}
+part_memcheck() { sanitize memcheck; }
+part_racecheck() { sanitize racecheck; }
+part_ceilings() { "$build/bin/ceilings"; }
+part_decode() {
+  for dtype in bf16 q4_K q8_0; do
+    "$build/bin/measure" "$plugin" 8b $dtype decode:1:0 decode:1:512 decode:4:512 decode:16:512 \
+      decode:64:512 decode:256:512 prefill:1:0
+  done
+}
+part_prefill() {
+  for dtype in bf16 q4_K q8_0; do
+    "$build/bin/measure" "$plugin" 8b $dtype --steps 10 prefill:512:0 prefill:2048:0 \
+      prefill:4096:0 prefill:512:3584 decode:1:3584 decode:16:3584
+  done
+}
+part_torch() { python3 bench/cuda/torch_peer.py; }
+
+[[ $# -gt 0 ]] || { sed -n 2,13p "$0"; exit 2; }
+parts=("$@")
+[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings decode prefill torch)
+for part in "${parts[@]}"; do
+  echo "== $part"
+  "part_$part" 2>&1 | tee "$out/$part.txt"
+done

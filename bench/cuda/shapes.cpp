@@ -1,0 +1,207 @@
+#include "bench/cuda/shapes.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "backplane/dtype.hpp"
+#include "backplane/half.hpp"
+#include "backplane/ops.h"
+
+namespace bp::bench {
+
+namespace {
+
+using conformance::ProgramBuilder;
+
+constexpr Shape kShapes[] = {
+    {"8b", 4096, 32, 32, 8, 128, 14336, 128256},
+    {"1b", 2048, 16, 32, 8, 64, 8192, 128256},
+    {"tiny", 64, 2, 4, 2, 16, 128, 256},
+};
+constexpr uint32_t kDistinctLayers = 4;
+
+// Where the f16 scales of a block lie, so that random bytes become numbers of a weight's size.
+std::vector<uint32_t> scale_offsets(bp_dtype dtype) {
+  switch (dtype) {
+    case BP_DTYPE_Q4_0:
+    case BP_DTYPE_Q5_0:
+    case BP_DTYPE_Q8_0:
+      return {0};
+    case BP_DTYPE_Q4_K:
+    case BP_DTYPE_Q5_K:
+      return {0, 2};
+    case BP_DTYPE_Q6_K:
+      return {208};
+    default:
+      throw std::runtime_error("no random weights of " + std::string(dtype_name(dtype)));
+  }
+}
+
+class Random {
+ public:
+  uint64_t next() {
+    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+    return state_;
+  }
+  // Within +-0.03.
+  float small() { return (static_cast<float>(next() >> 40) / (1 << 23) - 1) * 0.03f; }
+
+ private:
+  uint64_t state_ = 0x9e3779b97f4a7c15u;
+};
+
+std::vector<uint8_t> random_matrix(bp_dtype dtype, uint64_t n, Random& random) {
+  std::vector<uint8_t> bytes(row_bytes(dtype, n));
+  if (dtype == BP_DTYPE_BF16 || dtype == BP_DTYPE_F16) {
+    for (size_t i = 0; i < bytes.size(); i += 2) {
+      const float x = random.small();
+      const uint16_t bits = dtype == BP_DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
+      std::memcpy(&bytes[i], &bits, 2);
+    }
+    return bytes;
+  }
+  if (dtype == BP_DTYPE_F8_E4M3) {
+    for (uint8_t& byte : bytes) byte = f32_to_f8_e4m3(random.small());
+    return bytes;
+  }
+  for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+    const uint64_t word = random.next();
+    std::memcpy(&bytes[i], &word, 8);
+  }
+  const uint16_t scale = f32_to_f16(0.0002f);
+  for (size_t at = 0; at < bytes.size(); at += dtype_info(dtype).block_bytes) {
+    for (const uint32_t offset : scale_offsets(dtype)) std::memcpy(&bytes[at + offset], &scale, 2);
+  }
+  return bytes;
+}
+
+class Model {
+ public:
+  Model(const Shape& shape, bp_dtype dtype, ProgramBuilder& builder)
+      : s_(shape), dtype_(dtype), b_(builder) {}
+
+  void build() {
+    const uint32_t group = b_.add_kv_group();
+    for (uint32_t i = 0; i < s_.n_layers; ++i) {
+      b_.add_kv_slot({group, s_.n_kv_heads, s_.head_dim, s_.head_dim});
+    }
+    norm_weight_ = b_.add_weight("norm", BP_DTYPE_F32, {s_.dim}, std::vector<float>(s_.dim, 1));
+    std::vector<float> frequencies;
+    for (uint32_t i = 0; i < s_.head_dim / 2; ++i) {
+      frequencies.push_back(
+          std::pow(500000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(s_.head_dim)));
+    }
+    inv_freq_ = b_.add_weight("inv_freq", BP_DTYPE_F32, {s_.head_dim / 2}, frequencies);
+    const uint32_t table = matrix("embedding", s_.n_vocab, s_.dim);
+    x_ = b_.add_value(s_.dim);
+    bp_attr_embed embed{};
+    embed.scale = 1;
+    b_.add_op(BP_OP_EMBED, {b_.add_ids()}, {x_}, {table}, ProgramBuilder::attributes(embed));
+    for (uint32_t i = 0; i < s_.n_layers; ++i) add_layer(i);
+    const uint32_t normed = add_norm(), selected = b_.add_value(s_.dim, BP_ROWS_OUTPUT, 0);
+    b_.add_op(BP_OP_SELECT_ROWS, {normed}, {selected});
+    const uint32_t logits = b_.add_value(s_.n_vocab, BP_ROWS_OUTPUT, 0);
+    bp_attr_lm_head head{};
+    head.scale = 1;
+    b_.add_op(BP_OP_LM_HEAD, {selected}, {logits}, {table}, ProgramBuilder::attributes(head));
+    b_.add_output(logits);
+  }
+
+ private:
+  struct LayerWeights {
+    uint32_t q, k, v, o, gate, up, down;
+  };
+
+  uint32_t matrix(const char* name, uint64_t n_out, uint64_t n_in) {
+    return b_.add_encoded_weight(name, dtype_, {n_out, n_in},
+                                 random_matrix(dtype_, n_out * n_in, random_));
+  }
+  const LayerWeights& weights(uint32_t layer) {
+    if (layers_.size() <= layer % kDistinctLayers) {
+      const uint32_t q = s_.n_heads * s_.head_dim, kv = s_.n_kv_heads * s_.head_dim;
+      layers_.push_back({matrix("q", q, s_.dim), matrix("k", kv, s_.dim), matrix("v", kv, s_.dim),
+                         matrix("o", s_.dim, q), matrix("gate", s_.n_ff, s_.dim),
+                         matrix("up", s_.n_ff, s_.dim), matrix("down", s_.dim, s_.n_ff)});
+    }
+    return layers_[layer % kDistinctLayers];
+  }
+
+  // The norm of x_ plus what the last block added; x_ becomes the sum.
+  uint32_t add_norm() {
+    bp_attr_norm a{};
+    a.eps = 1e-5f;
+    const uint32_t y = b_.add_value(s_.dim);
+    if (delta_ == BP_NONE) {
+      b_.add_op(BP_OP_NORM, {x_}, {y}, {norm_weight_}, ProgramBuilder::attributes(a));
+      return y;
+    }
+    const uint32_t sum = b_.add_value(s_.dim);
+    b_.add_op(BP_OP_NORM, {delta_, x_}, {y, sum}, {norm_weight_}, ProgramBuilder::attributes(a));
+    x_ = sum;
+    return y;
+  }
+
+  void add_layer(uint32_t layer) {
+    const LayerWeights w = weights(layer);
+    const uint32_t q_width = s_.n_heads * s_.head_dim, kv_width = s_.n_kv_heads * s_.head_dim;
+    const uint32_t normed = add_norm();
+    const uint32_t q = b_.add_value(q_width), k = b_.add_value(kv_width),
+                   v = b_.add_value(kv_width);
+    bp_attr_qkv qkv{};
+    qkv.n_heads = s_.n_heads, qkv.n_kv_heads = s_.n_kv_heads;
+    qkv.head_dim = qkv.v_head_dim = s_.head_dim;
+    b_.add_op(BP_OP_QKV, {normed}, {q, k, v}, {w.q, w.k, w.v}, ProgramBuilder::attributes(qkv));
+    bp_attr_rope rope{};
+    rope.n_heads = s_.n_heads, rope.n_kv_heads = s_.n_kv_heads;
+    rope.head_dim = rope.n_dims = s_.head_dim;
+    rope.magnitude = 1;
+    const uint32_t turned_q = b_.add_value(q_width), turned_k = b_.add_value(kv_width);
+    b_.add_op(BP_OP_ROPE, {q, k}, {turned_q, turned_k}, {inv_freq_},
+              ProgramBuilder::attributes(rope));
+    bp_attr_attention a{};
+    a.n_heads = s_.n_heads, a.n_kv_heads = s_.n_kv_heads;
+    a.head_dim = a.v_head_dim = s_.head_dim;
+    a.kv_slot = layer;
+    a.writes_kv = a.causal = 1;
+    a.scale = 1 / std::sqrt(static_cast<float>(s_.head_dim));
+    const uint32_t o = b_.add_value(q_width);
+    b_.add_op(BP_OP_ATTENTION, {turned_q, turned_k, v}, {o}, {}, ProgramBuilder::attributes(a));
+    delta_ = b_.add_value(s_.dim);
+    b_.add_op(BP_OP_LINEAR, {o}, {delta_}, {w.o}, ProgramBuilder::attributes(bp_attr_linear{}));
+    const uint32_t y = add_norm();
+    bp_attr_gated_mlp mlp{};
+    mlp.activation = BP_ACT_SILU;
+    delta_ = b_.add_value(s_.dim);
+    b_.add_op(BP_OP_GATED_MLP, {y}, {delta_}, {w.gate, w.up, w.down},
+              ProgramBuilder::attributes(mlp));
+  }
+
+  const Shape& s_;
+  bp_dtype dtype_;
+  ProgramBuilder& b_;
+  Random random_;
+  std::vector<LayerWeights> layers_;
+  uint32_t x_ = BP_NONE, delta_ = BP_NONE, norm_weight_ = BP_NONE, inv_freq_ = BP_NONE;
+};
+
+}  // namespace
+
+uint64_t Shape::n_weights() const {
+  const uint64_t attention = uint64_t{dim} * head_dim * (2 * n_heads + 2 * n_kv_heads);
+  return n_layers * (attention + uint64_t{3} * dim * n_ff) + uint64_t{dim} * n_vocab;
+}
+
+std::optional<Shape> find_shape(std::string_view name) {
+  for (const Shape& shape : kShapes) {
+    if (shape.name == name) return shape;
+  }
+  return std::nullopt;
+}
+
+void build_model(const Shape& shape, bp_dtype dtype, conformance::ProgramBuilder& builder) {
+  Model(shape, dtype, builder).build();
+}
+
+}  // namespace bp::bench

@@ -1,0 +1,146 @@
+// The backend on the emulated device: when work is done, what graphs change (nothing), and what is
+// kept where nobody asked for a type.
+
+#include <gtest/gtest.h>
+
+#include "backends/cuda/backend.hpp"
+#include "backplane/plugin.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
+
+namespace bp::cuda {
+namespace {
+
+using namespace conformance;
+
+constexpr bp_backend_factory kFactory = backend_factory<CudaBackend>();
+constexpr uint32_t kVocab = TinyLlama::kVocab, kBlocks = 16;
+
+bp_compile_options small_options() {
+  bp_compile_options options = BackendSession::default_options();
+  options.max_context = 128;
+  options.max_step_tokens = 64;
+  options.max_sequences = 6;
+  options.max_output_rows = 16;
+  options.block_size = 16;
+  return options;
+}
+
+// A session with one key of the configuration set.
+class Configured {
+ public:
+  Configured(TinyLlama& llama, std::string_view key, bool value) {
+    param_.key = to_bp_str(key);
+    param_.type = BP_TYPE_BOOL;
+    param_.i = value ? 1 : 0;
+    params_ = make_growable<bp_params>();
+    params_.n_params = 1;
+    params_.params = &param_;
+    session_ = std::make_unique<BackendSession>(kFactory, nullptr, &params_);
+    session_->compile(llama.program(), small_options(), kBlocks);
+  }
+  BackendSession& operator*() { return *session_; }
+
+ private:
+  bp_param param_{};
+  bp_params params_{};
+  std::unique_ptr<BackendSession> session_;
+};
+
+BatchBuilder prompt(uint32_t n_seqs) {
+  BatchBuilder batch;
+  for (uint32_t s = 0; s < n_seqs; ++s) {
+    batch.add_sequence({1, 2, static_cast<int32_t>(s)}, 0, {static_cast<int32_t>(1 + s)});
+  }
+  return batch;
+}
+
+BatchBuilder decode(uint32_t n_seqs) {
+  BatchBuilder batch;
+  std::vector<uint32_t> rows;
+  for (uint32_t s = 0; s < n_seqs; ++s) {
+    batch.add_sequence({static_cast<int32_t>(5 + s)}, 3, {static_cast<int32_t>(1 + s)});
+    rows.push_back(s);
+  }
+  batch.add_output(0, rows, kVocab);
+  return batch;
+}
+
+std::vector<float> decoded(BackendSession& session, uint32_t n_seqs) {
+  BatchBuilder first = prompt(n_seqs), second = decode(n_seqs);
+  EXPECT_TRUE(session.run(first.build()).ok());
+  EXPECT_TRUE(session.run(second.build()).ok());
+  return second.output(0);
+}
+
+TEST(CudaExecutable, SubmitReturnsBeforeTheWorkIsDone) {
+  TinyLlama llama;
+  BackendSession session(kFactory);
+  session.compile(llama.program(), small_options(), kBlocks);
+  BatchBuilder builder = decode(2);
+  const std::vector<float> before = builder.output(0);
+  const bp_batch batch = builder.build();
+  uint64_t ticket = 0;
+  bp_error error{};
+  ASSERT_EQ(kFactory.submit(session.executable(), &batch, &ticket, &error), BP_OK);
+  EXPECT_EQ(builder.output(0), before);
+  uint64_t second = 0;
+  EXPECT_EQ(kFactory.submit(session.executable(), &batch, &second, &error), BP_INVALID_ARGUMENT);
+  ASSERT_EQ(kFactory.collect(session.executable(), ticket, &error), BP_OK);
+  EXPECT_NE(builder.output(0), before);
+  EXPECT_EQ(kFactory.collect(session.executable(), ticket, &error), BP_INVALID_ARGUMENT);
+}
+
+TEST(CudaExecutable, GraphsAndPaddingChangeNoBit) {
+  TinyLlama llama;
+  Configured plain(llama, "graphs", false), captured(llama, "graphs", true);
+  for (const uint32_t n_seqs : {1u, 3u, 5u, 6u}) {
+    EXPECT_EQ(decoded(*plain, n_seqs), decoded(*captured, n_seqs)) << n_seqs;
+  }
+}
+
+TEST(CudaExecutable, WaitingAfterEachOpChangesNoBit) {
+  TinyLlama llama;
+  Configured plain(llama, "synchronous", false), waiting(llama, "synchronous", true);
+  EXPECT_EQ(decoded(*plain, 3), decoded(*waiting, 3));
+}
+
+TEST(CudaExecutable, TheCacheKeepsWhatSuitsTheWeights) {
+  for (const auto& [weights, kv] : {std::pair{BP_DTYPE_F32, BP_DTYPE_F32},
+                                    {BP_DTYPE_F16, BP_DTYPE_F16},
+                                    {BP_DTYPE_BF16, BP_DTYPE_BF16},
+                                    {BP_DTYPE_Q8_0, BP_DTYPE_F16}}) {
+    TinyLlama llama(weights);
+    BackendSession session(kFactory);
+    session.compile(llama.program(), small_options(), kBlocks);
+    EXPECT_EQ(session.memory().k_dtype, kv);
+    EXPECT_EQ(session.memory().v_dtype, kv);
+  }
+}
+
+TEST(CudaExecutable, MemoryIsToldTruly) {
+  TinyLlama llama;
+  BackendSession session(kFactory);
+  ASSERT_TRUE(session.try_compile(llama.program(), small_options()).ok());
+  const bp_memory_info before = session.memory();
+  session.allocate(1, kBlocks);
+  const bp_memory_info after = session.memory();
+  const double taken = static_cast<double>(before.available_bytes - after.available_bytes);
+  EXPECT_NEAR(taken, 0.9 * static_cast<double>(kBlocks * before.block_bytes[0]), 2);
+  EXPECT_GT(before.weights_bytes, 4u * kVocab * TinyLlama::kDim);
+  EXPECT_GT(before.workspace_bytes, 0u);
+}
+
+TEST(CudaExecutable, ACacheThatDoesNotFitIsASentence) {
+  TinyLlama llama;
+  BackendSession session(kFactory);
+  ASSERT_TRUE(session.try_compile(llama.program(), small_options()).ok());
+  const uint32_t n_blocks = 1u << 30;
+  bp_error error{};
+  EXPECT_EQ(kFactory.kv_allocate(session.executable(), &n_blocks, 1, &error), BP_OUT_OF_MEMORY);
+  EXPECT_NE(std::string(error.message).find("for the KV cache are needed"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bp::cuda
