@@ -41,6 +41,17 @@ float max_logit(const bp_sample_row& row) {
       ->logit;
 }
 
+void gather(bp_sample_row& row, float threshold) {
+  const float least = std::max(threshold, std::numeric_limits<float>::lowest());
+  uint32_t n = 0;
+  for (uint32_t id = 0; id < row.n_vocab; ++id) {
+    row.candidates[n] = {static_cast<int32_t>(id), row.logits[id]};
+    n += row.logits[id] >= least ? 1 : 0;
+  }
+  row.n_candidates = n;
+  row.order = BP_ORDER_NONE;
+}
+
 void keep_best(bp_sample_row& row, uint32_t k) {
   if (is_dense(row)) {
     row.n_candidates = collect_best(row, std::min(k, row.n_vocab));

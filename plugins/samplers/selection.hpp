@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include "backplane/sampler.h"
@@ -24,19 +23,9 @@ namespace bp::samplers {
 }
 [[nodiscard]] float max_logit(const bp_sample_row& row);
 
-// The dense row becomes sparse: ids whose logit is wanted, ascending, but -inf never.
-template <class Wanted>
-void gather(bp_sample_row& row, Wanted wanted) {
-  constexpr float kLeast = std::numeric_limits<float>::lowest();
-  uint32_t n = 0;
-  for (uint32_t id = 0; id < row.n_vocab; ++id) {
-    const float logit = row.logits[id];
-    row.candidates[n] = {static_cast<int32_t>(id), logit};
-    n += wanted(logit) && logit >= kLeast ? 1 : 0;
-  }
-  row.n_candidates = n;
-  row.order = BP_ORDER_NONE;
-}
+// The dense row becomes sparse: ids with a logit of at least `threshold`, ascending, but -inf
+// never.
+void gather(bp_sample_row& row, float threshold);
 // The row, dense or sparse, keeps its k best candidates, best first. k >= 1.
 void keep_best(bp_sample_row& row, uint32_t k);
 // Moves the fewest items, in the order `before`, whose weights reach `mass` to the front, in any

@@ -100,18 +100,24 @@ class TopP final : public Stage {
     row.n_candidates = n;
   }
 
-  // Only the slice in which the mass is reached needs an order.
+  // Only the slice in which the mass is reached needs an order. It gathers at the end of the
+  // candidates' room, what is before it at the front.
   void keep_dense(bp_sample_row& row, float max) const {
     const MassByDistance by_distance({row.logits, row.n_vocab}, max);
     double mass = p_ * by_distance.total();
     const uint32_t last = by_distance.reach(mass);
-    gather(row, [&](float logit) { return by_distance.slice_of(logit) <= last; });
-    const auto all = candidates(row);
-    const auto rest = std::partition(all.begin(), all.end(), [&](const bp_candidate& c) {
-      return by_distance.slice_of(c.logit) < last;
-    });
-    const auto n_before = static_cast<size_t>(rest - all.begin());
-    row.n_candidates = static_cast<uint32_t>(n_before + select(all.subspan(n_before), max, mass));
+    uint32_t n_before = 0, edge = row.n_vocab;
+    for (uint32_t id = 0; id < row.n_vocab; ++id) {
+      const float logit = row.logits[id];
+      const uint32_t slice = by_distance.slice_of(logit);
+      row.candidates[n_before] = row.candidates[edge - 1] = {static_cast<int32_t>(id), logit};
+      n_before += slice < last ? 1 : 0;
+      edge -= slice == last && std::isfinite(logit) ? 1 : 0;
+    }
+    const std::span<bp_candidate> at_edge(row.candidates + n_before, row.n_vocab - edge);
+    std::copy_n(row.candidates + edge, at_edge.size(), at_edge.data());
+    row.n_candidates = n_before + static_cast<uint32_t>(select(at_edge, max, mass));
+    row.order = BP_ORDER_NONE;
   }
 
   double p_;
