@@ -177,9 +177,9 @@ class Inspect(CommandTest):
 
     def test_an_unknown_architecture(self):
         key = b"general.architecture" + struct.pack("<IQ", 8, 5)
-        path = self.changed((key + b"llama", key + b"lama2"))
+        path = self.changed((key + b"llama", key + b"llamo"))
         self.assert_one_clear_line(
-            backplane("inspect", path), path, "architecture 'lama2' is unknown; nearest: llama"
+            backplane("inspect", path), path, "architecture 'llamo' is unknown; nearest: llama"
         )
 
     def test_a_missing_tensor(self):
