@@ -5,6 +5,8 @@
 
 #include "backends/cpu/executable.hpp"
 #include "backends/cpu/plan/planner.hpp"
+#include "backends/cpu/stages/gated_delta_stage.hpp"
+#include "backends/cpu/stages/short_conv_stage.hpp"
 #include "backends/cpu/weights/weight_preparation.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/validate_program.hpp"
@@ -87,6 +89,28 @@ void check_limits(const ProgramView& program, CheckReport& report) {
   for (const bp_weight& weight : program.weights()) check_weight(weight, report);
 }
 
+// A phase of a step has an item for each head, or part of one, of each sequence or chunk of tokens.
+Status check_items(const ProgramView& program, const bp_compile_options& options) {
+  uint64_t n_heads = 1;
+  for (const bp_kv_slot& slot : program.kv_slots()) {
+    n_heads = std::max<uint64_t>(n_heads, slot.n_kv_heads);
+  }
+  for (const bp_op& op : program.ops()) {
+    if (kind_of(op) == BP_OP_GATED_DELTA) {
+      const auto a = attributes_of<bp_attr_gated_delta>(op);
+      n_heads = std::max(n_heads, GatedDeltaStage::n_parts(a.value_dim) * uint64_t{a.n_heads});
+    } else if (kind_of(op) == BP_OP_SHORT_CONV) {
+      const uint32_t width = program.values()[op.inputs[0]].width;
+      n_heads = std::max<uint64_t>(n_heads, ShortConvStage::n_parts(width));
+    }
+  }
+  const uint64_t n_chunks = uint64_t{options.max_sequences} + options.max_step_tokens / 4;
+  if (n_heads <= WorkShares::kMaxItems / std::max<uint64_t>(n_chunks, 1)) return {};
+  return unsupported("a step of " + std::to_string(options.max_sequences) + " sequences and " +
+                     std::to_string(options.max_step_tokens) + " tokens with " +
+                     std::to_string(n_heads) + " heads is more than can be cut into items");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> CpuBackend::create(const Host& host, const Params& params) {
@@ -126,6 +150,7 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   check(program, report);
   if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");
   auto view = std::make_shared<const ProgramView>(program);
+  BP_TRY(check_items(*view, options));
   const std::shared_ptr<const Team> team = Team::create(host_, options.n_threads);
   BP_ASSIGN(const Overrides overrides, Overrides::create(options, kOverridable));
   BP_ASSIGN(KvCache kv, make_kv(*view, options));

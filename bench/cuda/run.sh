@@ -48,7 +48,7 @@ part_prefill() {
 }
 part_torch() { python3 bench/cuda/torch_peer.py; }
 
-[[ $# -gt 0 ]] || { sed -n 2,13p "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n 2,11p "$0"; exit 2; }
 parts=("$@")
 [[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings decode prefill torch)
 for part in "${parts[@]}"; do

@@ -111,8 +111,9 @@ Status BenchSession::step(std::span<const uint32_t> query_start, uint32_t positi
   batch.query_start = query_start.data();
   batch.context_len = context_len.data();
   batch.block_tables = tables.data();
-  batch.state_in = state_in.data();
-  batch.state_out = state_out.data();
+  const bool has_states = compiled_.parts->program.c().n_state_slots > 0;
+  batch.state_in = has_states ? state_in.data() : nullptr;
+  batch.state_out = has_states ? state_out.data() : nullptr;
   batch.outputs = outputs;
   batch.seq_status = seq_status.data();
   uint64_t ticket = 0;

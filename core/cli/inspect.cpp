@@ -65,7 +65,7 @@ Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) 
                 {"hyperparameters", Json::object()},
                 {"tensors", Json::array()},
                 {"tokenizer", tokenizer},
-                {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}}},
+                {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}, {"state_bytes", 0}}},
                 {"obstacles", std::move(obstacles)}};
   }
   BP_ASSIGN(const auto formats, runtime.formats("auto"));

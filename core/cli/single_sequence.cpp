@@ -131,8 +131,9 @@ Status SingleSequence::step(std::span<const int32_t> tokens, uint32_t position,
   batch.query_start = query_start;
   batch.context_len = &context_len;
   batch.block_tables = tables_.data();
-  batch.state_in = &state_in;
-  batch.state_out = &state_out;
+  const bool has_states = compiled_.state_bytes > 0;
+  batch.state_in = has_states ? &state_in : nullptr;
+  batch.state_out = has_states ? &state_out : nullptr;
   batch.outputs = outputs.data();
   batch.seq_status = &seq_status;
   uint64_t ticket = 0;

@@ -95,7 +95,9 @@ Status GgufForm::put_metadata() {
   }
   BP_TRY(put_parameters(choice_.architecture, scope_, metadata_));
   metadata_.put_string("general.type", "model");
-  metadata_.put_string("general.name", std::filesystem::path(source_.path()).filename().string());
+  std::filesystem::path folder(source_.path());
+  if (!folder.has_filename()) folder = folder.parent_path();
+  metadata_.put_string("general.name", folder.filename().string());
   if (!has_tokenizer(source_.metadata())) return {};
   BP_ASSIGN(auto vocabulary, text::read_vocabulary(source_.metadata()));
   auto in_gguf = text::gguf_vocabulary(std::move(vocabulary), integer(scope_, "n_vocab"));

@@ -121,7 +121,7 @@ bool GgufTensors::is_taken_apart(const std::string& weight) const {
 Result<std::vector<GgufTensor>> GgufTensors::plan(int64_t n_layers, const std::string& pairing,
                                                   const model::Scope& written) {
   const auto names = gguf_names(file_, choice_.architecture, n_layers);
-  BP_TRY(check_places(names));
+  BP_TRY(check_places(names, n_layers));
   for (int64_t layer = -1; layer < n_layers; ++layer) {
     BP_TRY(bind(layer));
     std::vector<NamedWeight> of_layer;
@@ -134,31 +134,38 @@ Result<std::vector<GgufTensor>> GgufTensors::plan(int64_t n_layers, const std::s
   return tensors;
 }
 
-// Whether each weight of the source is in one of the tensors that are written.
-Status GgufTensors::check_places(const std::vector<NamedWeight>& names) const {
-  const auto is_written = [&](const std::string& tensor) {
-    return std::ranges::any_of(names, [&](const NamedWeight& n) { return n.gguf == tensor; });
-  };
+// Whether each weight of the source is in one of the tensors that are written, in every layer.
+Status GgufTensors::check_places(const std::vector<NamedWeight>& names, int64_t n_layers) const {
+  std::set<std::string_view> written;
+  for (const NamedWeight& name : names) written.insert(name.gguf);
   for (const model::WeightSpec& spec : choice_.architecture.weights) {
-    const auto own = spec.sources.find(file_.dialect()), gguf = spec.sources.find("gguf");
     const bool is_part = is_taken_apart(spec.name) ||
                          std::ranges::any_of(choice_.architecture.weights, [&](const auto& other) {
                            return std::ranges::count(other.packs, spec.name) > 0;
                          });
-    if (own == spec.sources.end() || is_part) continue;
-    for (const model::TensorSource& source : own->second) {
-      const std::string name =
-          model::replace_all(model::replace_all(source.name, "{i}", "0"), "{n}", "0");
-      if (file_.find_tensor(name) == nullptr) continue;
-      const bool has_place =
-          gguf != spec.sources.end() &&
-          std::ranges::any_of(gguf->second, [&](const model::TensorSource& place) {
-            return !place.arrangement || is_written(model::replace_all(place.name, "{i}", "0"));
-          });
-      if (has_place) continue;
-      return unsupported(fmt::format("{}: GGUF files of {} have no place for '{}'", file_.path(),
-                                     choice_.architecture.id, name));
+    for (int64_t layer = 0; !is_part && layer < (spec.per_layer ? n_layers : 1); ++layer) {
+      BP_TRY(check_place(spec, layer, written));
     }
+  }
+  return {};
+}
+
+Status GgufTensors::check_place(const model::WeightSpec& spec, int64_t layer,
+                                const std::set<std::string_view>& written) const {
+  const auto own = spec.sources.find(file_.dialect()), gguf = spec.sources.find("gguf");
+  if (own == spec.sources.end()) return {};
+  const auto named = [&](const std::string& name) {
+    return model::replace_all(name, "{i}", std::to_string(layer));
+  };
+  const bool has_place = gguf != spec.sources.end() &&
+                         std::ranges::any_of(gguf->second, [&](const model::TensorSource& place) {
+                           return !place.arrangement || written.contains(named(place.name));
+                         });
+  for (const model::TensorSource& source : own->second) {
+    const std::string name = model::replace_all(named(source.name), "{n}", "0");
+    if (has_place || file_.find_tensor(name) == nullptr) continue;
+    return unsupported(fmt::format("{}: GGUF files of {} have no place for '{}'", file_.path(),
+                                   choice_.architecture.id, name));
   }
   return {};
 }

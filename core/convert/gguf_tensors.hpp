@@ -4,7 +4,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backplane/ext/threads.h"
@@ -53,7 +55,9 @@ class GgufTensors {
   };
 
   Status bind(int64_t layer);
-  [[nodiscard]] Status check_places(const std::vector<NamedWeight>& names) const;
+  [[nodiscard]] Status check_places(const std::vector<NamedWeight>& names, int64_t n_layers) const;
+  [[nodiscard]] Status check_place(const model::WeightSpec& spec, int64_t layer,
+                                   const std::set<std::string_view>& written) const;
   Status plan_layer(const std::vector<NamedWeight>& names, const std::string& pairing,
                     const model::Scope& written);
   Status plan_values(const NamedWeight& weight);

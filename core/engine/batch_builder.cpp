@@ -90,8 +90,8 @@ void build_batch(const Plan& plan, const kv::BlockManager& kv, Batch& b) {
   b.c.query_start = b.query_start.data();
   b.c.context_len = b.context_len.data();
   b.c.block_tables = b.tables.data();
-  b.c.state_in = b.state_in.data();
-  b.c.state_out = b.state_out.data();
+  b.c.state_in = kv.has_states() ? b.state_in.data() : nullptr;
+  b.c.state_out = kv.has_states() ? b.state_out.data() : nullptr;
   b.c.stop_seq = b.stop_seq.data();
   b.c.outputs = b.outputs;
   b.c.seq_status = b.seq_status.data();

@@ -66,6 +66,7 @@ class BlockManager {
   // after them. Changes nothing and answers false when there are not enough blocks or entries.
   bool reserve(BlockTable& table, uint32_t n_computed, uint32_t n_tokens,
                std::vector<bp_block_op>& block_ops);
+  [[nodiscard]] bool has_states() const { return states_.is_used(); }
   // Whether reserve fails until other tables give up state entries.
   [[nodiscard]] bool lacks_state(const BlockTable& table) const;
   // The reserved positions are computed: next_state becomes the state.

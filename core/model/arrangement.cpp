@@ -160,6 +160,7 @@ Result<ArrangedTensor> arrange(const Arrangement& arrangement, std::span<const T
                                const Scope& scope) {
   bp_dtype dtype = parts[0].info->dtype;
   const auto found = dims_of(*parts[0].info);
+  if (found.empty()) return invalid_argument("a tensor without dimensions cannot be rearranged");
   std::vector<uint64_t> dims(found.begin(), found.end());
   if (arrangement.stack) dims.insert(dims.begin(), parts.size());
   const bool by_element = arrangement.transpose || arrangement.columns;

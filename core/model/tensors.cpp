@@ -129,7 +129,10 @@ Result<std::vector<uint64_t>> TensorBinder::check(const WeightSpec& spec, const 
     return invalid_argument(
         fmt::format("{} has type {}, which no weight has", what, dtype_name(dtype)));
   }
-  if (std::ranges::equal(expected, found) || is_regrouped(expected, found)) return expected;
+  const bool has_shape = !found.empty();
+  if (has_shape && (std::ranges::equal(expected, found) || is_regrouped(expected, found))) {
+    return expected;
+  }
   std::vector<std::string> texts;
   for (const PlacedExpression& dim : spec.shape) {
     const std::string& text = dim.expression.text();

@@ -193,6 +193,7 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   Vocabulary v;
   BP_ASSIGN(v.model, metadata.get<std::string_view>("tokenizer.ggml.model"));
   BP_ASSIGN(v.pre, metadata.get_or<std::string_view>("tokenizer.ggml.pre", ""));
+  if (v.model == "gemma4") v.pre = "gemma4";  // the model has one, said or not
   BP_TRY(read_strings(metadata, "tokenizer.ggml.tokens", v.tokens));
   BP_TRY(check_tokens(v));
   BP_TRY(read_types(metadata, v.types));

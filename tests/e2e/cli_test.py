@@ -206,6 +206,7 @@ class Inspect(CommandTest):
         path = data("tokenizers", "gpt-2.gguf")
         found = json.loads(self.assert_done(backplane("inspect", path, "--json")))
         self.assertEqual(found["tokenizer"]["n_vocab"], 50257)
+        self.assertIn(b"50257", self.assert_done(backplane("inspect", path)))
 
 
 class Perplexity(CommandTest):

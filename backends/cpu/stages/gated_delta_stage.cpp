@@ -23,19 +23,20 @@ void normalise(const Kernels& kernels, const float* x, uint32_t n, float eps, fl
 
 }  // namespace
 
-uint32_t GatedDeltaStage::n_parts() const {
-  return (spec_.value_dim + kColumns - 1) / kColumns;
+uint32_t GatedDeltaStage::n_parts(uint32_t value_dim) {
+  return (value_dim + kColumns - 1) / kColumns;
 }
 
 PhaseItems GatedDeltaStage::items(const StepContext& step, uint32_t phase) const {
-  return {phase == 0 ? step.batch->n_seqs * spec_.n_heads * n_parts() : 0};
+  return {phase == 0 ? step.batch->n_seqs * spec_.n_heads * n_parts(spec_.value_dim) : 0};
 }
 
 void GatedDeltaStage::run(const StepContext& step, const Worker& worker, uint32_t,
                           Items& items) const {
   auto* scratch = reinterpret_cast<float*>(worker.scratch);
+  const uint32_t n = n_parts(spec_.value_dim);
   for (uint32_t i; (i = items.next()) != WorkShares::kNone;) {
-    const uint32_t first = i % n_parts() * kColumns, of_head = i / n_parts();
+    const uint32_t first = i % n * kColumns, of_head = i / n;
     const Range columns = {first, std::min(first + kColumns, spec_.value_dim)};
     run_columns(step, of_head / spec_.n_heads, of_head % spec_.n_heads, columns, scratch);
   }

@@ -23,6 +23,8 @@ class GatedDeltaStage : public Stage {
     reads = {spec.qkv, spec.a, spec.b};
     writes = {spec.out};
   }
+  // Items that the columns of a head of a sequence are cut into.
+  [[nodiscard]] static uint32_t n_parts(uint32_t value_dim);
   [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
   void run(const StepContext& step, const Worker& worker, uint32_t phase,
            Items& items) const override;
@@ -32,7 +34,6 @@ class GatedDeltaStage : public Stage {
 
  private:
   [[nodiscard]] size_t key_stride() const { return (size_t{spec_.key_dim} + 15) / 16 * 16; }
-  [[nodiscard]] uint32_t n_parts() const;  // of a head's columns
   void run_columns(const StepContext& step, uint32_t sequence, uint32_t head, Range columns,
                    float* scratch) const;
   // The state of the columns as it goes on in state_out.

@@ -12,20 +12,21 @@ constexpr uint32_t kColumns = 512;  // of an item; with their weights they stay 
 
 }  // namespace
 
-uint32_t ShortConvStage::n_parts() const {
-  return (spec_.width + kColumns - 1) / kColumns;
+uint32_t ShortConvStage::n_parts(uint32_t width) {
+  return (width + kColumns - 1) / kColumns;
 }
 
 PhaseItems ShortConvStage::items(const StepContext& step, uint32_t phase) const {
-  return {phase == 0 ? step.batch->n_seqs * n_parts() : 0};
+  return {phase == 0 ? step.batch->n_seqs * n_parts(spec_.width) : 0};
 }
 
 void ShortConvStage::run(const StepContext& step, const Worker& worker, uint32_t,
                          Items& items) const {
   auto** rows = reinterpret_cast<const float**>(worker.scratch);
+  const uint32_t n = n_parts(spec_.width);
   for (uint32_t i; (i = items.next()) != WorkShares::kNone;) {
-    const uint32_t first = i % n_parts() * kColumns;
-    run_columns(step, i / n_parts(), {first, std::min(first + kColumns, spec_.width)}, rows);
+    const uint32_t first = i % n * kColumns;
+    run_columns(step, i / n, {first, std::min(first + kColumns, spec_.width)}, rows);
   }
 }
 

@@ -22,6 +22,8 @@ class ShortConvStage : public Stage {
     reads = {spec.in};
     writes = {spec.out};
   }
+  // Items that the columns of a sequence are cut into.
+  [[nodiscard]] static uint32_t n_parts(uint32_t width);
   [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
   void run(const StepContext& step, const Worker& worker, uint32_t phase,
            Items& items) const override;
@@ -30,7 +32,6 @@ class ShortConvStage : public Stage {
   }
 
  private:
-  [[nodiscard]] uint32_t n_parts() const;
   [[nodiscard]] size_t state_stride() const { return (size_t{spec_.width} + 15) / 16 * 16; }
   void run_columns(const StepContext& step, uint32_t sequence, Range columns,
                    const float** rows) const;
