@@ -33,8 +33,9 @@ Status write_byte_level(const Pipeline& pipeline, Vocabulary& v) {
   if (finders.empty() || v.pre.empty()) {
     return unsupported("tokenizer.json: GGUF has no name for how its pre_tokenizer splits");
   }
-  // Composition is left out, as other readers of GGUF leave it out.
-  constexpr std::string_view kSample = "The  Quick\tb\xC3\xA9\n 12,345 ";
+  // Composition is left out, as other readers of GGUF leave it out; nothing else may change a text.
+  constexpr std::string_view kSample =
+      "The  Quick\tb\xC3\xA9\r\n 12,345 ``''\xC2\xA0\xEF\xAC\x81\xE2\x91\xA0\xEF\xBC\xA1 ";
   if (pipeline.normalizer.apply(kSample) != kSample) {
     return unsupported("tokenizer.json: GGUF has no form for what its normalizer does");
   }
@@ -43,6 +44,20 @@ Status write_byte_level(const Pipeline& pipeline, Vocabulary& v) {
                        v.tokens[static_cast<size_t>(merge.right)]);
   }
   return {};
+}
+
+// SentencePiece cuts at spaces alone and changes no character.
+Status check_words_stay_whole(const Pipeline& pipeline) {
+  constexpr std::string_view kWord = "Ab12,3!\r\n``\xEF\xAC\x81\xE2\x91\xA0";
+  size_t n_pieces = 0, n_whole = 0;
+  pipeline.splitter.for_each_piece(pipeline.normalizer.apply(kWord), true,
+                                   [&](std::string_view piece) {
+                                     ++n_pieces;
+                                     n_whole += piece.ends_with(kWord) ? 1 : 0;
+                                   });
+  if (n_pieces == 1 && n_whole == 1) return {};
+  return unsupported(
+      "tokenizer.json: GGUF has no form for how its normalizer and pre_tokenizer change words");
 }
 
 // SentencePiece joins by the score of what comes of it: the earlier merge, the higher.
@@ -63,6 +78,7 @@ Status write_sentencepiece(const Pipeline& pipeline, Vocabulary& v) {
                                  "c") {
     return unsupported("tokenizer.json: GGUF has no form for what its normalizer does");
   }
+  BP_TRY(check_words_stay_whole(pipeline));
   v.model = "llama";
   const auto merges = merges_of(pipeline);
   v.scores.resize(v.tokens.size());

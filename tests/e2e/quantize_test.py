@@ -249,11 +249,12 @@ class Refusals(QuantizeTest):
         write_folder(folder)
         with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as file:
             tokenizer = json.load(file)
-        tokenizer["normalizer"] = {"type": "Lowercase"}
-        with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
-            json.dump(tokenizer, file)
-        done = backplane("quantize", folder, self.path("x"), "--type", "Q8_0")
-        self.assert_one_clear_line(done, folder, "normalizer")
+        for kind in ("Lowercase", "NFKC"):
+            tokenizer["normalizer"] = {"type": kind}
+            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
+                json.dump(tokenizer, file)
+            done = backplane("quantize", folder, self.path("x"), "--type", "Q8_0")
+            self.assert_one_clear_line(done, folder, "normalizer")
 
 
 class Folders(QuantizeTest):
