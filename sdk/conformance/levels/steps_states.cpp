@@ -37,7 +37,8 @@ class StateFixture {
  public:
   explicit StateFixture(Subject& subject)
       : params_(subject.params()),
-        session_(subject.factory<bp_backend_factory>(BP_BACKEND_ID), &params_),
+        factory_(subject.factory<bp_backend_factory>(BP_BACKEND_ID)),
+        session_(factory_, &params_),
         reference_(kReference, nullptr) {}
 
   RecurrentSession& session() { return session_; }
@@ -53,6 +54,7 @@ class StateFixture {
 
  private:
   bp_params params_;
+  bp_backend_factory factory_;
   RecurrentSession session_;
   RecurrentSession reference_;
 };

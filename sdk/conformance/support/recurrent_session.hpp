@@ -28,7 +28,7 @@ class RecurrentSession {
   static constexpr uint32_t kQkv = 2 * kKeyHeads * kKeyDim + kHeads * kValueDim;
   static constexpr uint32_t kOut = kHeads * kValueDim;
 
-  // Throws Skip with what the backend refuses.
+  // The factory and params outlive it. Throws Skip with what the backend refuses.
   RecurrentSession(const bp_backend_factory& factory, const bp_params* params,
                    uint32_t n_threads = 0)
       : program_(program()), session_(factory, nullptr, params) {
