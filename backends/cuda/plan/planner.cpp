@@ -22,8 +22,7 @@ Result<Plan> Planner::run() {
     plan_.outputs.push_back(buffer);
   }
   std::ranges::sort(plan_.weights);
-  const auto repeated = std::ranges::unique(plan_.weights);
-  plan_.weights.erase(repeated.begin(), repeated.end());
+  plan_.weights.erase(std::unique(plan_.weights.begin(), plan_.weights.end()), plan_.weights.end());
   return std::move(plan_);
 }
 

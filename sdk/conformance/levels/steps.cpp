@@ -13,8 +13,6 @@ namespace bp::conformance {
 
 namespace {
 
-constexpr uint32_t kVocab = SmallTransformer::kVocab;
-
 void append(Floats& all, const Floats& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
