@@ -9,11 +9,15 @@ namespace bp::samplers {
 
 namespace {
 
+auto weight_below(float max) {
+  return
+      [max](const bp_candidate& c) { return static_cast<double>(exp_nonpositive(c.logit - max)); };
+}
+
 double total_weight(bp_sample_row& row, float max) {
+  const auto weight = weight_below(max);
   double total = 0;
-  for (const bp_candidate& c : candidates(row)) {
-    total += static_cast<double>(exp_nonpositive(c.logit - max));
-  }
+  for (const bp_candidate& c : candidates(row)) total += weight(c);
   return total;
 }
 
@@ -83,12 +87,6 @@ class TopP final : public Stage {
   }
 
  private:
-  static auto weight_below(float max) {
-    return [max](const bp_candidate& c) {
-      return static_cast<double>(exp_nonpositive(c.logit - max));
-    };
-  }
-
   static size_t select(std::span<bp_candidate> items, float max, double mass) {
     return select_mass(items, mass, better, weight_below(max));
   }

@@ -22,7 +22,8 @@ std::string text_or_empty(const char* text) {
 }
 
 // A file that nobody asked for leaves as much of the disk free as it takes.
-bool has_room(const std::string& folder, uint64_t n_bytes) {
+bool may_fill(const std::string& folder, uint64_t n_bytes, std::optional<Prepare> wanted) {
+  if (wanted) return true;
   struct statvfs disk {};
   std::error_code error;
   std::filesystem::path path = folder;
@@ -45,9 +46,6 @@ WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options&
   const uint64_t available = available_memory_bytes();
   // A file is begun only where the choice would fall on it.
   CacheState cache = look_for_cache(wanted);
-  if (!wanted && cache == CacheState::kWritable && !has_room(folder_, needs.packed)) {
-    cache = CacheState::kNone;
-  }
   if (cache == CacheState::kWritable &&
       choose_preparation(wanted, needs, cache, available).prepare == Prepare::kCache) {
     auto writer = WeightCacheWriter::create(folder_, needs.packed);
@@ -72,8 +70,8 @@ CacheState cache_state(const bp_compile_options& options, std::optional<Prepare>
   const bool may_write = ::access(folder.c_str(), W_OK) == 0 ||
                          (errno == ENOENT && slash != std::string::npos &&
                           ::access(folder.substr(0, slash + 1).c_str(), W_OK) == 0);
-  if (!may_write || (!wanted && !has_room(folder, needs.packed))) return CacheState::kNone;
-  return CacheState::kWritable;
+  return may_write && may_fill(folder, needs.packed, wanted) ? CacheState::kWritable
+                                                             : CacheState::kNone;
 }
 
 CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
@@ -91,7 +89,7 @@ CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
   if (opened.status().code() == Code::kInvalidArgument) {
     log(BP_LOG_INFO, opened.status().message() + ", so it is not used");
   }
-  return CacheState::kWritable;
+  return may_fill(folder_, needs_.packed, wanted) ? CacheState::kWritable : CacheState::kNone;
 }
 
 Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, const Team& team) {
