@@ -96,11 +96,7 @@ Status CpuExecutable::warm_up(const Progress& progress) {
 
 Status CpuExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
-  BatchLimits limits;
-  limits.max_step_tokens = options_.max_step_tokens;
-  limits.max_sequences = options_.max_sequences;
-  limits.max_context = options_.max_context;
-  limits.max_output_rows = options_.max_output_rows;
+  BatchLimits limits = BatchLimits::of(options_);
   limits.block_size = kv_.block_size();
   limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
   limits.n_blocks = kv_.n_blocks();

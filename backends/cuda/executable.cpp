@@ -108,11 +108,7 @@ Status CudaExecutable::warm_up(const Progress& progress) {
 Status CudaExecutable::validate(const bp_batch& batch) const {
   if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
   if (in_flight_.ticket != 0) return invalid_argument("the step before has not been collected");
-  BatchLimits limits;
-  limits.max_step_tokens = options_.max_step_tokens;
-  limits.max_sequences = options_.max_sequences;
-  limits.max_context = options_.max_context;
-  limits.max_output_rows = options_.max_output_rows;
+  BatchLimits limits = BatchLimits::of(options_);
   limits.block_size = kv_.block_size();
   limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
   limits.n_blocks = kv_.n_blocks();

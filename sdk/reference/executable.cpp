@@ -98,11 +98,7 @@ Status ReferenceExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
 }
 
 Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
-  BatchLimits limits;
-  limits.max_step_tokens = options_.max_step_tokens;
-  limits.max_sequences = options_.max_sequences;
-  limits.max_context = options_.max_context;
-  limits.max_output_rows = options_.max_output_rows;
+  BatchLimits limits = BatchLimits::of(options_);
   limits.block_size = kv_.block_size();
   limits.n_outputs = program_.header().n_outputs;
   limits.n_blocks = kv_.n_blocks();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backplane/backend.h"
 #include "backplane/batch.h"
 #include "backplane/plugin.hpp"
 #include "backplane/status.hpp"
@@ -22,6 +23,16 @@ struct BatchLimits {
   std::span<const uint32_t> n_blocks{};  // of each KV group, as allocated
   uint32_t n_state_slots = 0;
   uint32_t n_state_entries = 0;  // of each state slot, as allocated
+
+  // Those that the options set; the others are the executable's to fill in.
+  static BatchLimits of(const bp_compile_options& options) {
+    BatchLimits limits;
+    limits.max_step_tokens = options.max_step_tokens;
+    limits.max_sequences = options.max_sequences;
+    limits.max_context = options.max_context;
+    limits.max_output_rows = options.max_output_rows;
+    return limits;
+  }
 };
 
 namespace detail {
