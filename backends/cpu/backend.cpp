@@ -111,6 +111,10 @@ Status check_items(const ProgramView& program, const bp_compile_options& options
                      std::to_string(n_heads) + " heads is more than can be cut into items");
 }
 
+bool tiles_bf16(Isa isa) {
+  return kernels_of(isa).bf16_dot != nullptr;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> CpuBackend::create(const Host& host, const Params& params) {
@@ -120,7 +124,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const Host& host, const Para
 }
 
 CpuBackend::CpuBackend(const Host& host, const Settings& settings)
-    : host_(host), settings_(settings) {}
+    : host_(host), settings_(settings), weights_(tiles_bf16(settings.isa)) {}
 
 void CpuBackend::check(const bp_program& program, CheckReport& report) {
   const ProgramView view(program);
@@ -139,7 +143,7 @@ Result<KvCache> CpuBackend::make_kv(const ProgramView& program,
 Result<MemoryNeeds> CpuBackend::memory_needs(const ProgramView& program,
                                              const bp_compile_options& options) const {
   BP_ASSIGN(const KvCache kv, make_kv(program, options));
-  MemoryNeeds needs = MemoryNeeds::of(program);
+  MemoryNeeds needs = MemoryNeeds::of(program, tiles_bf16(settings_.isa));
   needs.kv = kv.bytes_of(options.max_context) + StateCache(program).entry_bytes();
   return needs;
 }

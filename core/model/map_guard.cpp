@@ -53,6 +53,9 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     write_text(" was truncated or replaced while in use\n");
     ::_exit(1);
   }
+  if (info->si_code == BUS_ADRERR) {
+    write_text("a file that a plugin has mapped was truncated or replaced while in use\n");
+  }
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);
     return;

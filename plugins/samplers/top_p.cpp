@@ -77,7 +77,7 @@ class TopP final : public Stage {
     const float max = max_logit(row);
     if (std::isinf(max)) return {};
     if (is_dense(row)) {
-      keep_dense(row, max);
+      if (!keep_near(row, max)) keep_dense(row, max);
     } else if (const double mass = p_ * total_weight(row, max); row.order == BP_ORDER_DESCENDING) {
       keep_first(row, max, mass);
     } else {
@@ -96,6 +96,20 @@ class TopP final : public Stage {
     uint32_t n = 0;
     for (; n < row.n_candidates && (n == 0 || mass > 0); ++n) mass -= weight(row.candidates[n]);
     row.n_candidates = n;
+  }
+
+  // Where few candidates near the greatest have the mass, as models mostly are. Else the row stays.
+  bool keep_near(bp_sample_row& row, float max) const {
+    constexpr float kNear = 8;             // logits this far below weigh 1/3000
+    const uint32_t few = row.n_vocab / 8;  // more are dearer to order than to sum by distance
+    bp_sample_row near = row;
+    gather(near, max - kNear);
+    if (near.n_candidates > few) return false;
+    const double mass = p_ * sum_exp({row.logits, row.n_vocab}, max);
+    if (total_weight(near, max) < mass) return false;
+    near.n_candidates = static_cast<uint32_t>(select(candidates(near), max, mass));
+    row = near;
+    return true;
   }
 
   // Only the slice in which the mass is reached needs an order. It gathers at the end of the

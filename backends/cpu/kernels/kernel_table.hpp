@@ -140,11 +140,31 @@ inline constexpr uint32_t kBf16Columns = 32;
 using Bf16Pack = void (*)(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n,
                           uint32_t t);
 
+// Rows of bf16 weights, as a file has them or in tiles of kStripRows rows of kBf16Columns columns,
+// one after another along the columns.
+struct Bf16Weights {
+  const uint16_t* first;
+  size_t row_stride;   // in elements
+  size_t tile_stride;  // from a row's kBf16Columns columns to its next
+  static constexpr size_t kTileElements = size_t{kStripRows} * kBf16Columns;
+
+  static Bf16Weights in_rows(const void* first, size_t row_stride_bytes) {
+    return {static_cast<const uint16_t*>(first), row_stride_bytes / 2, kBf16Columns};
+  }
+  static Bf16Weights in_tiles(const void* first) {
+    return {static_cast<const uint16_t*>(first), kBf16Columns, kTileElements};
+  }
+  bool is_tiled() const { return tile_stride == kTileElements; }
+  // column: a multiple of kBf16Columns
+  const uint16_t* at(size_t row, size_t column) const {
+    return first + row * row_stride + column / kBf16Columns * tile_stride;
+  }
+};
+
 // y[t * y_stride + r] = w row r . x row t for n_w_rows <= kStripRows rows and n_x_rows rows in
 // panels, in float32. A dot product's order of sums depends on nothing but the kernels.
-using Bf16Dot = void (*)(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows,
-                         const uint16_t* panels, uint32_t n_x_rows, uint32_t n_columns, float* y,
-                         size_t y_stride);
+using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
+                         uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride);
 
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four

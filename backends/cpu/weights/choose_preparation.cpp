@@ -32,11 +32,12 @@ std::set<uint32_t> product_weights(const ProgramView& program) {
 }
 
 // Each matrix of a stack has strips of its own.
-uint64_t packed_bytes(const bp_weight& weight) {
+uint64_t packed_bytes(const bp_weight& weight, Prepare prepare, bool tiles_bf16) {
   const bp_weight_part& part = *data_part(weight);
   const WeightRows rows = WeightRows::of(weight);
   const uint64_t n_rows = part.n_dims < 3 ? rows.n_rows : part.dims[part.n_dims - 2];
-  return rows.n_rows / n_rows * PreparedWeight::packed_bytes(rows.slice(0, n_rows));
+  return rows.n_rows / n_rows *
+         PreparedWeight(rows.slice(0, n_rows), prepare, tiles_bf16).packed_bytes();
 }
 
 // Less is packed in no time, and needs no file beside the model.
@@ -44,14 +45,16 @@ constexpr uint64_t kWorthAFileBytes = uint64_t{64} << 20;
 
 }  // namespace
 
-MemoryNeeds MemoryNeeds::of(const ProgramView& program) {
+MemoryNeeds MemoryNeeds::of(const ProgramView& program, bool tiles_bf16) {
   const std::set<uint32_t> products = product_weights(program);
   MemoryNeeds needs;
   for (uint32_t i = 0; i < program.weights().size(); ++i) {
-    const WeightRows rows = WeightRows::of(program.weights()[i]);
-    const uint64_t packed = products.contains(i) ? packed_bytes(program.weights()[i]) : 0;
+    const bp_weight& weight = program.weights()[i];
+    const bool is_product = products.contains(i);
+    const uint64_t packed = is_product ? packed_bytes(weight, Prepare::kRepack, tiles_bf16) : 0;
     needs.packed += packed;
-    (packed > 0 ? needs.source : needs.mapped) += rows.source_bytes();
+    needs.cached += is_product ? packed_bytes(weight, Prepare::kCache, tiles_bf16) : 0;
+    (packed > 0 ? needs.source : needs.mapped) += WeightRows::of(weight).source_bytes();
   }
   return needs;
 }
@@ -73,7 +76,7 @@ Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds&
   const bool fits = needs.packed <= room;
 
   Prepare prepare = wanted.value_or(Prepare::kRepack);
-  const bool is_worth_a_file = needs.packed >= kWorthAFileBytes || !fits_well;
+  const bool is_worth_a_file = needs.cached >= kWorthAFileBytes || !fits_well;
   if (!wanted && cache == CacheState::kReady) prepare = Prepare::kCache;
   if (!wanted && cache == CacheState::kWritable && is_worth_a_file) prepare = Prepare::kCache;
   if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;

@@ -14,10 +14,11 @@ namespace bp::cpu {
 struct MemoryNeeds {
   uint64_t packed = 0;  // weights as strips
   uint64_t source = 0;  // the same weights in the file
-  uint64_t mapped = 0;  // weights that are read from the file in any case
+  uint64_t mapped = 0;  // weights that keep their size: read from the model's file or a cache's
+  uint64_t cached = 0;  // all of a cache file
   uint64_t kv = 0;      // of one sequence of full length
-  // All but kv.
-  [[nodiscard]] static MemoryNeeds of(const ProgramView& program);
+  // All but kv. tiles_bf16: see PreparedWeight
+  [[nodiscard]] static MemoryNeeds of(const ProgramView& program, bool tiles_bf16);
 };
 
 // What the cache folder offers.

@@ -50,4 +50,16 @@ void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, ui
   source.pack(rows, row_stride_bytes, n_rows, n_columns, strip);
 }
 
+void pack_bf16_tiles(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
+                     uint32_t n_columns, uint8_t* tiles) {
+  constexpr size_t kBytes = kBf16Columns * sizeof(uint16_t);
+  for (uint32_t tile = 0; tile < n_columns / kBf16Columns; ++tile) {
+    for (uint32_t r = 0; r < n_rows; ++r, tiles += kBytes) {
+      std::memcpy(tiles, rows + r * row_stride_bytes + tile * kBytes, kBytes);
+    }
+    std::memset(tiles, 0, (kStripRows - n_rows) * kBytes);
+    tiles += (kStripRows - n_rows) * kBytes;
+  }
+}
+
 }  // namespace bp::cpu

@@ -21,4 +21,8 @@ namespace bp::cpu {
 void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
                 uint32_t n_columns, uint8_t* strip);
 
+// Rows [0, n_rows) of bf16 as u16[n_columns / kBf16Columns][kStripRows][kBf16Columns], zeros below.
+void pack_bf16_tiles(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
+                     uint32_t n_columns, uint8_t* tiles);
+
 }  // namespace bp::cpu

@@ -50,7 +50,8 @@ uint64_t WeightRows::source_bytes() const {
   return n_rows == 0 ? 0 : (n_rows - 1) * row_stride_bytes + row_bytes(dtype, n_columns);
 }
 
-PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare) : rows_(rows) {
+PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, bool tiles_bf16)
+    : rows_(rows) {
   if (const auto layout = strip_layout_of(rows.dtype)) {
     layout_ = *layout;
     strip_bytes_ = cpu::strip_bytes(*layout, rows.n_columns);
@@ -58,12 +59,12 @@ PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare) : rows_(
   } else if (const auto type = float_type_of(rows.dtype)) {
     float_type_ = *type;
     form_ = Form::kFloats;
+    // They are as large as the rows: worth a file, but no memory of our own.
+    if (takes_bf16() && tiles_bf16 && prepare == Prepare::kCache) {
+      form_ = Form::kTiles;
+      strip_bytes_ = size_t{rows.n_columns} * kStripRows * sizeof(uint16_t);
+    }
   }
-}
-
-uint64_t PreparedWeight::packed_bytes(const WeightRows& rows) {
-  const PreparedWeight weight(rows, Prepare::kRepack);
-  return weight.has_strips() ? weight.n_strips() * weight.strip_bytes_ : 0;
 }
 
 Result<WeightArena::Piece> PreparedWeight::own(size_t n_bytes, WeightArena& arena) {
@@ -75,7 +76,7 @@ Result<WeightArena::Piece> PreparedWeight::own(size_t n_bytes, WeightArena& aren
 Status PreparedWeight::place(const Team& team, WeightArena& arena) {
   if (form_ == Form::kFloats) return align(arena);
   if (is_placed()) return {};
-  BP_ASSIGN(const WeightArena::Piece strips, own(n_strips() * strip_bytes_, arena));
+  BP_ASSIGN(const WeightArena::Piece strips, own(packed_bytes(), arena));
   team.parallel_for(n_strips(), [&](uint64_t i) {
     pack_into(static_cast<uint32_t>(i), 1, strips.get() + i * strip_bytes_);
   });
@@ -85,8 +86,13 @@ Status PreparedWeight::place(const Team& team, WeightArena& arena) {
 
 void PreparedWeight::pack_into(uint32_t first, uint32_t n, uint8_t* to) const {
   for (uint32_t strip = first; strip < first + n; ++strip, to += strip_bytes_) {
-    pack_strip(rows_.dtype, rows_.row(uint64_t{strip} * kStripRows), rows_.row_stride_bytes,
-               rows_of_strip(strip), rows_.n_columns, to);
+    const uint8_t* rows = rows_.row(uint64_t{strip} * kStripRows);
+    if (form_ == Form::kTiles) {
+      pack_bf16_tiles(rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns, to);
+    } else {
+      pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns,
+                 to);
+    }
   }
 }
 
@@ -109,7 +115,7 @@ Status PreparedWeight::align(WeightArena& arena) {
 }
 
 std::span<const uint8_t> PreparedWeight::bytes() const {
-  if (has_strips()) return {strips_.get(), n_strips() * strip_bytes_};
+  if (has_strips()) return {strips_.get(), packed_bytes()};
   return {rows_.data, rows_.source_bytes()};
 }
 
@@ -159,8 +165,11 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
     return;
   }
   if (takes_bf16() && kernels.bf16_dot != nullptr) {
-    kernels.bf16_dot(reinterpret_cast<const uint16_t*>(rows), rows_.row_stride_bytes, n_strip_rows,
-                     x.bf16 + size_t{first} * rows_.n_columns, n, rows_.n_columns, y, y_stride);
+    const Bf16Weights weights = form_ == Form::kTiles
+                                    ? Bf16Weights::in_tiles(strips_.get() + strip * strip_bytes_)
+                                    : Bf16Weights::in_rows(rows, rows_.row_stride_bytes);
+    kernels.bf16_dot(weights, n_strip_rows, x.bf16 + size_t{first} * rows_.n_columns, n,
+                     rows_.n_columns, y, y_stride);
     return;
   }
   const float* floats = x.floats + first * x.float_stride;

@@ -52,11 +52,14 @@ struct Activations {
 
 class PreparedWeight {
  public:
-  // Not usable before it is placed. The rows outlive the weight.
-  PreparedWeight(const WeightRows& rows, Prepare prepare);
+  // Not usable before it is placed. The rows outlive the weight. tiles_bf16: where kernels have
+  // products for bf16; a file of strips then has its rows in tiles.
+  PreparedWeight(const WeightRows& rows, Prepare prepare, bool tiles_bf16);
 
   // Bytes of these rows as strips; 0 where they stay as they are.
-  [[nodiscard]] static uint64_t packed_bytes(const WeightRows& rows);
+  [[nodiscard]] uint64_t packed_bytes() const {
+    return has_strips() ? n_strips() * strip_bytes_ : 0;
+  }
 
   // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena.
   Status place(const Team& team, WeightArena& arena);
@@ -67,7 +70,7 @@ class PreparedWeight {
 
   [[nodiscard]] const WeightRows& rows() const { return rows_; }
   // Whether it reads strips, of strip_bytes each.
-  [[nodiscard]] bool has_strips() const { return form_ == Form::kStrips; }
+  [[nodiscard]] bool has_strips() const { return form_ == Form::kStrips || form_ == Form::kTiles; }
   [[nodiscard]] bool is_placed() const { return !has_strips() || strips_ != nullptr; }
   [[nodiscard]] size_t strip_bytes() const { return strip_bytes_; }
   // What products read.
@@ -81,8 +84,7 @@ class PreparedWeight {
   }
   // Where the kernels have products for it; else floats.
   [[nodiscard]] bool takes_bf16() const {
-    return form_ == Form::kFloats && float_type_ == FloatType::kBF16 &&
-           rows_.n_columns % kBf16Columns == 0;
+    return rows_.dtype == BP_DTYPE_BF16 && rows_.n_columns % kBf16Columns == 0;
   }
   [[nodiscard]] uint64_t owned_bytes() const { return owned_bytes_; }  // of the arena
   // Of memory for dot_strip, aligned to 64.
@@ -97,6 +99,7 @@ class PreparedWeight {
   enum class Form : uint8_t {
     kStrips,   // packed, in strips_
     kBlocks,   // of a block type, packed when used
+    kTiles,    // of bf16, packed, in strips_
     kFloats,   // f32, f16, bf16 rows
     kDecoded,  // any other type, decoded to float32 when used
   };

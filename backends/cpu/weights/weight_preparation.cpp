@@ -48,7 +48,7 @@ WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options&
   CacheState cache = look_for_cache(wanted);
   if (cache == CacheState::kWritable &&
       choose_preparation(wanted, needs, cache, available).prepare == Prepare::kCache) {
-    auto writer = WeightCacheWriter::create(folder_, needs.packed);
+    auto writer = WeightCacheWriter::create(folder_, needs.cached);
     if (writer.ok()) {
       writer_ = std::move(writer).value();
     } else {
@@ -70,13 +70,13 @@ CacheState cache_state(const bp_compile_options& options, std::optional<Prepare>
   const bool may_write = ::access(folder.c_str(), W_OK) == 0 ||
                          (errno == ENOENT && slash != std::string::npos &&
                           ::access(folder.substr(0, slash + 1).c_str(), W_OK) == 0);
-  return may_write && may_fill(folder, needs.packed, wanted) ? CacheState::kWritable
+  return may_write && may_fill(folder, needs.cached, wanted) ? CacheState::kWritable
                                                              : CacheState::kNone;
 }
 
 CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
   const bool may_cache = !wanted || wanted == Prepare::kCache;
-  if (!may_cache || needs_.packed == 0) return CacheState::kNone;
+  if (!may_cache || needs_.cached == 0) return CacheState::kNone;
   if (folder_.empty() || content_key_.empty()) {
     if (wanted) log(BP_LOG_WARNING, "prepare: cache needs a cache folder, and there is none");
     return CacheState::kNone;
@@ -89,7 +89,7 @@ CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
   if (opened.status().code() == Code::kInvalidArgument) {
     log(BP_LOG_INFO, opened.status().message() + ", so it is not used");
   }
-  return may_fill(folder_, needs_.packed, wanted) ? CacheState::kWritable : CacheState::kNone;
+  return may_fill(folder_, needs_.cached, wanted) ? CacheState::kWritable : CacheState::kNone;
 }
 
 Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, const Team& team) {
@@ -122,9 +122,9 @@ Status WeightPreparation::check_memory(PreparedWeights weights) const {
 
 Status WeightPreparation::write_cache(PreparedWeights weights, const Team& team) {
   if (writer_ == nullptr) {
-    BP_ASSIGN(writer_, WeightCacheWriter::create(folder_, needs_.packed));
+    BP_ASSIGN(writer_, WeightCacheWriter::create(folder_, needs_.cached));
   }
-  log(BP_LOG_INFO, "packing " + megabytes(needs_.packed) + " of weights into " + folder_);
+  log(BP_LOG_INFO, "packing " + megabytes(needs_.cached) + " of weights into " + folder_);
   BP_TRY(writer_->write(weights, content_key_, team, Progress(options_.progress)));
   writer_ = nullptr;
   BP_ASSIGN(cache_, WeightCache::open(folder_, content_key_));
@@ -132,7 +132,8 @@ Status WeightPreparation::write_cache(PreparedWeights weights, const Team& team)
 }
 
 void WeightPreparation::report() const {
-  std::string text = megabytes(needs_.packed) + " of packed weights ";
+  std::string text =
+      megabytes(cache_ != nullptr ? needs_.cached : needs_.packed) + " of packed weights ";
   if (choice_.prepare == Prepare::kNone) {
     text = megabytes(needs_.source) + " of weights stay in their file and are packed in every step";
   } else if (cache_ != nullptr) {

@@ -17,6 +17,9 @@ using PreparedWeights = std::span<const std::shared_ptr<PreparedWeight>>;
 
 class WeightStore {
  public:
+  // tiles_bf16: see PreparedWeight
+  explicit WeightStore(bool tiles_bf16) : tiles_bf16_(tiles_bf16) {}
+
   // The weight of these rows, which an executable may have placed already. [control]
   std::shared_ptr<PreparedWeight> get(const WeightRows& rows, Prepare prepare);
 
@@ -25,6 +28,7 @@ class WeightStore {
                const Progress& progress);
 
  private:
+  const bool tiles_bf16_;
   std::mutex mutex_;
   WeightArena arena_;
   std::map<std::pair<WeightRows, Prepare>, std::weak_ptr<PreparedWeight>> weights_;

@@ -297,6 +297,10 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
         const auto w = conformance::normal_values("w", size_t{n_w} * n_columns);
         std::vector<uint16_t> encoded(w.size());
         ASSERT_TRUE(reference::encode_row(BP_DTYPE_BF16, w.data(), w.size(), encoded.data()).ok());
+        std::vector<uint16_t> tiles(size_t{kStripRows} * n_columns);
+        pack_bf16_tiles(reinterpret_cast<const uint8_t*>(encoded.data()),
+                        n_columns * sizeof(uint16_t), n_w, n_columns,
+                        reinterpret_cast<uint8_t*>(tiles.data()));
         std::vector<float> decoded(w.size());
         ASSERT_TRUE(
             reference::decode_row(BP_DTYPE_BF16, encoded.data(), w.size(), decoded.data()).ok());
@@ -307,8 +311,12 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
           std::ranges::copy(own, x.end() - n_columns);
           const Bf16Rows rows = pack_bf16(kernels, x, n, n_columns);
           std::vector<float> y(size_t{n} * n_w, NAN);
-          kernels.bf16_dot(encoded.data(), n_columns * sizeof(uint16_t), n_w, rows.panels.data(), n,
-                           n_columns, y.data(), n_w);
+          kernels.bf16_dot(Bf16Weights::in_rows(encoded.data(), n_columns * sizeof(uint16_t)), n_w,
+                           rows.panels.data(), n, n_columns, y.data(), n_w);
+          std::vector<float> by_tiles(y.size(), NAN);
+          kernels.bf16_dot(Bf16Weights::in_tiles(tiles.data()), n_w, rows.panels.data(), n,
+                           n_columns, by_tiles.data(), n_w);
+          EXPECT_EQ(y, by_tiles) << n << " rows of " << n_columns;
           for (uint32_t i = 0; i < n * n_w; ++i) {
             const Dot expected =
                 exact_dot(decoded.data() + size_t{i % n_w} * n_columns,

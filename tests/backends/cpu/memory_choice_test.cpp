@@ -17,7 +17,7 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 // A model of 9 billion parameters in 4 bits.
 MemoryNeeds large() {
   MemoryNeeds needs;
-  needs.packed = 5450 * 1000 * uint64_t{1000};
+  needs.packed = needs.cached = 5450 * 1000 * uint64_t{1000};
   needs.source = 5200 * 1000 * uint64_t{1000};
   needs.mapped = 150 * 1000 * uint64_t{1000};
   needs.kv = 400 * 1000 * uint64_t{1000};
@@ -39,7 +39,7 @@ TEST(ChoosePreparation, MapsAFileThatIsThereOrCanBe) {
 
 TEST(ChoosePreparation, WritesNoFileForASmallModel) {
   MemoryNeeds small;
-  small.packed = small.source = 60 * 1000 * uint64_t{1000};
+  small.packed = small.cached = small.source = 60 * 1000 * uint64_t{1000};
   const auto chosen = [&](CacheState cache, uint64_t available) {
     return choose_preparation(std::nullopt, small, cache, available).prepare;
   };

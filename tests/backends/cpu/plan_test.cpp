@@ -21,7 +21,7 @@ class PlanTest : public testing::Test {
     return std::move(plan).value();
   }
 
-  WeightStore weights_;
+  WeightStore weights_{false};
 };
 
 // Each stage costs a barrier.

@@ -34,6 +34,7 @@ class WeightCacheTest : public testing::Test {
     add(BP_DTYPE_Q8_0, 16, 64);
     add(BP_DTYPE_Q6_K, 3000, 768);  // more than the writer holds at once, and no whole strips
     add(BP_DTYPE_IQ4_NL, 17, 96);
+    add(BP_DTYPE_BF16, 20, 96);
   }
 
   void add(bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
@@ -49,7 +50,7 @@ class WeightCacheTest : public testing::Test {
     file_offset_ += bytes.size();
     sources_.push_back(std::move(bytes));
     rows.data = sources_.back().data();
-    weights_.push_back(std::make_shared<PreparedWeight>(rows, Prepare::kCache));
+    weights_.push_back(std::make_shared<PreparedWeight>(rows, Prepare::kCache, true));
   }
 
   Status write(const std::string& key = kKey) {
@@ -109,6 +110,16 @@ TEST_F(WeightCacheTest, GivesBackTheStripsThatWereWritten) {
   }
 }
 
+TEST_F(WeightCacheTest, HoldsBf16WhereKernelsTakeIt) {
+  const WeightRows rows = weights_.back()->rows();
+  EXPECT_EQ(weights_.back()->packed_bytes(), 32u * 96 * 2);  // whole strips
+  EXPECT_EQ(PreparedWeight(rows, Prepare::kCache, false).packed_bytes(), 0u);
+  EXPECT_EQ(PreparedWeight(rows, Prepare::kRepack, true).packed_bytes(), 0u);
+  WeightRows odd = rows;
+  odd.n_columns = 80;
+  EXPECT_EQ(PreparedWeight(odd, Prepare::kCache, true).packed_bytes(), 0u);
+}
+
 TEST_F(WeightCacheTest, StripsKeepTheFileMapped) {
   ASSERT_TRUE(write().ok());
   auto cache = WeightCache::open(folder(), kKey);
@@ -131,11 +142,11 @@ TEST_F(WeightCacheTest, FindsOnlyTheSameRows) {
   WeightRows unnamed = weights_[0]->rows();
   unnamed.file = BP_NONE;
   for (const WeightRows& rows : {moved, narrower}) {
-    const auto other = std::make_shared<PreparedWeight>(rows, Prepare::kCache);
+    const auto other = std::make_shared<PreparedWeight>(rows, Prepare::kCache, true);
     EXPECT_EQ((*cache)->find(*other), nullptr);
     EXPECT_FALSE((*cache)->has_all(Weights{other}));
   }
-  EXPECT_FALSE(is_cacheable(PreparedWeight(unnamed, Prepare::kCache)));
+  EXPECT_FALSE(is_cacheable(PreparedWeight(unnamed, Prepare::kCache, true)));
 }
 
 TEST_F(WeightCacheTest, LeavesOnlyTheFile) {

@@ -1,6 +1,6 @@
 // Products of bf16 weights with activations rounded to bf16, in tile registers. A tile of weights
-// is 16 rows of 32 columns where they lie in the file; a panel of n rows is u16[n_columns /
-// 2][n][2], so that the tile of sums is [weight row][activation row].
+// is 16 rows of 32 columns, as they lie in the file or one after another; a panel of n rows is
+// u16[n_columns / 2][n][2], so that the tile of sums is [weight row][activation row].
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
@@ -45,29 +45,29 @@ void store_transposed(const Sums& sums, uint32_t n_w_rows, uint32_t n, float* y,
   }
 }
 
-// Few rows wait for memory, and each row of the strip is a stream of its own: its lines this far
-// ahead, in the next strip where the row ends, are asked for into the second-level cache.
+// Few rows wait for memory: what is this far ahead is asked for into the second-level cache. Each
+// row of a file is a stream of its own, which goes on in the next strip where the row ends.
 constexpr uint32_t kPrefetchColumns = 256;
+constexpr uint32_t kPrefetchTileColumns = 96;
 
-void prefetch_ahead(const uint16_t* w, size_t w_stride_bytes, uint32_t column, uint32_t n_columns) {
-  const uint32_t ahead = column + kPrefetchColumns;
-  const auto* from = reinterpret_cast<const char*>(w + ahead);
-  if (ahead >= n_columns) {
-    from += kStripRows * w_stride_bytes - n_columns * sizeof(uint16_t);
-  }
+void prefetch_ahead(const Bf16Weights& w, uint32_t column, uint32_t n_columns) {
+  const uint32_t ahead = column + (w.is_tiled() ? kPrefetchTileColumns : kPrefetchColumns);
+  const bool goes_on = !w.is_tiled() && ahead >= n_columns;
+  const uint16_t* from = goes_on ? w.at(kStripRows, ahead - n_columns) : w.at(0, ahead);
   BP_UNROLL for (uint32_t r = 0; r < kStripRows; ++r) {
-    __builtin_prefetch(from + r * w_stride_bytes, 0, 2);
+    __builtin_prefetch(from + r * w.row_stride, 0, 2);
   }
 }
 
 // One panel of n rows.
-void dot_panel(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panel,
-               uint32_t n, uint32_t n_columns, float* y, size_t y_stride) {
+void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panel, uint32_t n,
+               uint32_t n_columns, float* y, size_t y_stride) {
+  const size_t w_stride_bytes = w.row_stride * sizeof(uint16_t);
   Sums sums;
   _tile_zero(0);
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
-    prefetch_ahead(w, w_stride_bytes, c, n_columns);
-    _tile_loadd(4, w + c, w_stride_bytes);
+    prefetch_ahead(w, c, n_columns);
+    _tile_loadd(4, w.at(0, c), w_stride_bytes);
     _tile_loadd(5, panel + size_t{c} * n, 4 * n);
     _tile_dpbf16ps(0, 4, 5);
   }
@@ -76,9 +76,10 @@ void dot_panel(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, cons
 }
 
 // kPanels whole panels.
-void dot_panels(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panels,
-                uint32_t n_columns, float* y, size_t y_stride) {
+void dot_panels(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_columns,
+                float* y, size_t y_stride) {
   constexpr uint32_t n = kBf16PanelRows;
+  const size_t w_stride_bytes = w.row_stride * sizeof(uint16_t);
   const size_t panel = size_t{n} * n_columns;
   Sums sums[kPanels];
   _tile_zero(0);
@@ -86,7 +87,7 @@ void dot_panels(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, con
   _tile_zero(2);
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     const uint16_t* x = panels + size_t{c} * n;
-    _tile_loadd(4, w + c, w_stride_bytes);
+    _tile_loadd(4, w.at(0, c), w_stride_bytes);
     _tile_loadd(5, x, 64);
     _tile_loadd(6, x + panel, 64);
     _tile_loadd(7, x + 2 * panel, 64);
@@ -102,23 +103,21 @@ void dot_panels(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, con
   }
 }
 
-void dot(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panels,
-         uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride) {
+void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
+         uint32_t n_columns, float* y, size_t y_stride) {
   const auto x = [&](uint32_t t) { return panels + size_t{t} * n_columns; };
   __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
   uint32_t t = 0;
   if (n_x_rows >= kBf16PanelRows) configure_tiles(n_w_rows, kBf16PanelRows);
   for (; t + kPanels * kBf16PanelRows <= n_x_rows; t += kPanels * kBf16PanelRows) {
-    dot_panels(w, w_stride_bytes, n_w_rows, x(t), n_columns, y + t * y_stride, y_stride);
+    dot_panels(w, n_w_rows, x(t), n_columns, y + t * y_stride, y_stride);
   }
   for (; t + kBf16PanelRows <= n_x_rows; t += kBf16PanelRows) {
-    dot_panel(w, w_stride_bytes, n_w_rows, x(t), kBf16PanelRows, n_columns, y + t * y_stride,
-              y_stride);
+    dot_panel(w, n_w_rows, x(t), kBf16PanelRows, n_columns, y + t * y_stride, y_stride);
   }
   if (t < n_x_rows) {
     configure_tiles(n_w_rows, n_x_rows - t);
-    dot_panel(w, w_stride_bytes, n_w_rows, x(t), n_x_rows - t, n_columns, y + t * y_stride,
-              y_stride);
+    dot_panel(w, n_w_rows, x(t), n_x_rows - t, n_columns, y + t * y_stride, y_stride);
   }
   _tile_release();
 }

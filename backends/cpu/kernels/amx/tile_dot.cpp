@@ -16,8 +16,10 @@ using namespace avx512;
 
 constexpr uint32_t kBlockQuants = 512;  // bytes of quants in an unpacked block
 constexpr uint32_t kSlots = 4;
-// The hardware's own prefetch stops at each page, and products leave it little time.
-constexpr uint32_t kPrefetchBytes = 4096;
+// The hardware's own prefetch stops at each page, and products leave it little time; the
+// second-level cache waits for more lines at once than the first.
+constexpr uint32_t kPrefetchFarBytes = 4096;
+constexpr uint32_t kPrefetchNearBytes = 1024;
 constexpr uint32_t kBlocksAhead = 2;  // unpacked before the product that reads them
 constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 
@@ -68,7 +70,8 @@ class Unpacker {
     --n_left_;
     uint8_t* out = out_;
     out_ += kTileBlockBytes;
-    prefetch_block<W>(W::body(record_, block_), kPrefetchBytes);
+    prefetch_block<W, 2>(W::body(record_, block_), kPrefetchFarBytes);
+    prefetch_block<W, 1>(W::body(record_, block_), kPrefetchNearBytes);
     unpack_quants<W, 0>(record_, block_, out);
     unpack_quants<W, 1>(record_, block_, out);
     unpack_quants<W, 2>(record_, block_, out);

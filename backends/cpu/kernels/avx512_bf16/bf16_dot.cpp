@@ -39,21 +39,24 @@ inline void clear(Lanes<R, N>& lanes) {
   }
 }
 
-// w and x at the first column; strides in elements.
-// Asks for the same columns of the rows that come next (Ahead), since few rows wait for memory.
+// R rows of weights from w_row on, columns [first, first + n_columns); x at its first column.
+// Ahead, since few rows wait for memory, asks for the same columns of the rows that come next, or
+// where these are in tiles, which lie in a line, for the tile after the next two.
 template <bool Ahead, uint32_t R, uint32_t N>
-inline void add_columns(const uint16_t* w, size_t w_stride, const uint16_t* x, size_t x_stride,
-                        uint32_t n_columns, Lanes<R, N>& lanes) {
-  for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+inline void add_columns(const Bf16Weights& w, uint32_t w_row, const uint16_t* x, size_t x_stride,
+                        uint32_t first, uint32_t n_columns, Lanes<R, N>& lanes) {
+  const uint16_t* own = w.at(w_row, first);
+  const size_t ahead = w.is_tiled() ? 3 * w.tile_stride : R * w.row_stride;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += w.tile_stride) {
     if constexpr (Ahead) {
       BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-        __builtin_prefetch(w + (R + r) * w_stride + c, 0, 2);
+        __builtin_prefetch(own + ahead + r * w.row_stride, 0, 2);
       }
     }
     __m512bh xs[N];
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = columns_at(x + t * x_stride + c);
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-      const __m512bh ws = columns_at(w + r * w_stride + c);
+      const __m512bh ws = columns_at(own + r * w.row_stride);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
         lanes.sums[r][t].v = _mm512_dpbf16_ps(lanes.sums[r][t].v, ws, xs[t]);
       }
@@ -68,26 +71,33 @@ inline void store_sums(const Lanes<R, N>& lanes, float* y, size_t y_stride) {
   }
 }
 
+template <uint32_t R, uint32_t N>
+inline void dot_tile(const Bf16Weights& w, uint32_t w_row, const uint16_t* x, uint32_t n_columns,
+                     float* y, size_t y_stride) {
+  Lanes<R, N> lanes;
+  clear(lanes);
+  add_columns<true>(w, w_row, x, n_columns, 0, n_columns, lanes);
+  store_sums(lanes, y + w_row, y_stride);
+}
+
 template <uint32_t N>
-inline void dot_rows(const uint16_t* w, size_t w_stride, uint32_t n_w_rows, const uint16_t* x,
-                     uint32_t n_columns, float* y, size_t y_stride) {
+inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* x, uint32_t n_columns,
+                     float* y, size_t y_stride) {
   uint32_t r = 0;
+  if constexpr (N == 1) {
+    // Tiles are read once, from end to end.
+    if (w.is_tiled() && n_w_rows == kStripRows) {
+      return dot_tile<kStripRows, 1>(w, 0, x, n_columns, y, y_stride);
+    }
+  }
   for (; r + kTileWeights <= n_w_rows; r += kTileWeights) {
-    Lanes<kTileWeights, N> lanes;
-    clear(lanes);
-    add_columns<true>(w + r * w_stride, w_stride, x, n_columns, n_columns, lanes);
-    store_sums(lanes, y + r, y_stride);
+    dot_tile<kTileWeights, N>(w, r, x, n_columns, y, y_stride);
   }
-  for (; r < n_w_rows; ++r) {
-    Lanes<1, N> lanes;
-    clear(lanes);
-    add_columns<true>(w + r * w_stride, w_stride, x, n_columns, n_columns, lanes);
-    store_sums(lanes, y + r, y_stride);
-  }
+  for (; r < n_w_rows; ++r) dot_tile<1, N>(w, r, x, n_columns, y, y_stride);
 }
 
 // A whole strip times kBlockRows rows, block by block of columns; tiles wait in memory meanwhile.
-void dot_block(const uint16_t* w, size_t w_stride, const uint16_t* x, uint32_t n_columns, float* y,
+void dot_block(const Bf16Weights& w, const uint16_t* x, uint32_t n_columns, float* y,
                size_t y_stride) {
   using Tile = Lanes<kTileWeights, kTileActivations>;
   constexpr uint32_t n_w = kStripRows / kTileWeights, n_x = kBlockRows / kTileActivations;
@@ -100,9 +110,9 @@ void dot_block(const uint16_t* w, size_t w_stride, const uint16_t* x, uint32_t n
     for (uint32_t i = 0; i < n_w; ++i) {
       for (uint32_t j = 0; j < n_x; ++j) {
         Tile lanes = tiles[i][j];
-        add_columns<false>(w + i * kTileWeights * w_stride + column, w_stride,
-                           x + size_t{j} * kTileActivations * n_columns + column, n_columns, n,
-                           lanes);
+        add_columns<false>(w, i * kTileWeights,
+                           x + size_t{j} * kTileActivations * n_columns + column, n_columns, column,
+                           n, lanes);
         tiles[i][j] = lanes;
       }
     }
@@ -114,19 +124,18 @@ void dot_block(const uint16_t* w, size_t w_stride, const uint16_t* x, uint32_t n
   }
 }
 
-void dot(const uint16_t* w, size_t w_stride_bytes, uint32_t n_w_rows, const uint16_t* panels,
-         uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride) {
-  const size_t w_stride = w_stride_bytes / sizeof(uint16_t);
+void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
+         uint32_t n_columns, float* y, size_t y_stride) {
   uint32_t t = 0;
   const auto x = [&] { return panels + size_t{t} * n_columns; };
   for (; n_w_rows == kStripRows && t + kBlockRows <= n_x_rows; t += kBlockRows) {
-    dot_block(w, w_stride, x(), n_columns, y + t * y_stride, y_stride);
+    dot_block(w, x(), n_columns, y + t * y_stride, y_stride);
   }
   for (; t + kTileActivations <= n_x_rows; t += kTileActivations) {
-    dot_rows<kTileActivations>(w, w_stride, n_w_rows, x(), n_columns, y + t * y_stride, y_stride);
+    dot_rows<kTileActivations>(w, n_w_rows, x(), n_columns, y + t * y_stride, y_stride);
   }
   for (; t < n_x_rows; ++t) {
-    dot_rows<1>(w, w_stride, n_w_rows, x(), n_columns, y + t * y_stride, y_stride);
+    dot_rows<1>(w, n_w_rows, x(), n_columns, y + t * y_stride, y_stride);
   }
 }
 
