@@ -75,7 +75,9 @@ Result<std::unique_ptr<Executable>> CudaBackend::compile(const bp_program& progr
   BP_ASSIGN(const bp_dtype v_dtype, kv_dtype("v_dtype", options.v_dtype, *view));
   KvCache kv(view->kv_slots(), view->header().n_kv_groups, choose_block_size(options.block_size),
              k_dtype, v_dtype);
-  BP_ASSIGN(Plan plan, Planner(*view, weights_).run());
+  BP_ASSIGN(
+      Plan plan,
+      Planner(*view, weights_, device_->info(), CudaExecutable::largest_shape(options)).run());
   BP_TRY(weights_.place(*device_, plan.weights, Progress(options.progress)));
   auto executable =
       std::make_unique<CudaExecutable>(device_, view, options, settings_, std::move(kv));

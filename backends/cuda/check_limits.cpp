@@ -4,8 +4,8 @@
 #include <string>
 
 #include "backends/cuda/kernels/attend.hpp"
+#include "backends/cuda/kernels/embed.hpp"
 #include "backends/cuda/kernels/experts.hpp"
-#include "backends/cuda/kernels/product.hpp"
 #include "backends/cuda/kernels/recurrent.hpp"
 #include "backends/cuda/plan/planner.hpp"
 #include "backplane/dtype.hpp"
@@ -26,7 +26,7 @@ void check_weight(const bp_weight& weight, CheckReport& report) {
     return;
   }
   const bp_weight_part& part = weight.parts[0];
-  if (product_kernel(part.dtype, 1).function == nullptr) {
+  if (embed_kernel(part.dtype).function == nullptr) {
     report.obstacle(BP_NONE, "weight " + weight_name(weight) + " is " +
                                  std::string(dtype_name(part.dtype)) + ", which is not supported");
   }

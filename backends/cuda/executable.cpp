@@ -28,12 +28,12 @@ CudaExecutable::~CudaExecutable() {
   if (stream_ != nullptr) static_cast<void>(stream_->synchronize());
 }
 
-StepShape CudaExecutable::largest_shape() const {
+StepShape CudaExecutable::largest_shape(const bp_compile_options& options) {
   StepShape most;
-  most.n_tokens = options_.max_step_tokens;
-  most.n_seqs = options_.max_sequences;
-  most.n_output_rows.fill(options_.max_output_rows);
-  most.longest_context = options_.max_context;
+  most.n_tokens = options.max_step_tokens;
+  most.n_seqs = options.max_sequences;
+  most.n_output_rows.fill(options.max_output_rows);
+  most.longest_context = options.max_context;
   return most;
 }
 
@@ -41,7 +41,10 @@ Status CudaExecutable::prepare(Plan plan) {
   plan_ = std::move(plan);
   BP_ASSIGN(stream_, device_->make_stream());
   BP_ASSIGN(is_done_, device_->make_event());
-  const StepShape most = largest_shape();
+  if (device_->info().has_matrix_library) {
+    BP_ASSIGN(library_, device_->make_matrix_library(*stream_));
+  }
+  const StepShape most = largest_shape(options_);
   const size_t n_bytes = lay_out(plan_.buffers, most);
   BP_ASSIGN(workspace_, device_->allocate(MemoryKind::kDevice, n_bytes, "the workspace of a step"));
   uint32_t widest = 0, widest_gathered = 0;
@@ -72,7 +75,8 @@ Status CudaExecutable::memory(bp_memory_info& out) {
   BP_ASSIGN(const uint64_t free_bytes, device_->free_bytes());
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
-  out.workspace_bytes = workspace_.size() + gathered_.size() + arena_.n_bytes();
+  out.workspace_bytes = workspace_.size() + gathered_.size() + arena_.n_bytes() +
+                        (library_ == nullptr ? 0 : library_->n_bytes());
   out.available_bytes =
       static_cast<uint64_t>(static_cast<double>(free_bytes) * settings_.memory_share);
   out.n_groups = program_->header().n_kv_groups;
@@ -97,7 +101,7 @@ Status CudaExecutable::warm_up(const Progress& progress) {
   if (progress.report(0, 1)) return cancelled("warming up was stopped");
   if (workspace_.size() > 0) BP_TRY(stream_->fill(workspace_.data(), 0, workspace_.size()));
   if (kv_.is_allocated() && settings_.uses_graphs && !settings_.waits_after_each_op) {
-    const StepShape most = largest_shape();
+    const StepShape most = largest_shape(options_);
     BP_TRY(graphs_.capture(plan_, context_of(most), most, options_.max_sequences, progress));
   }
   BP_TRY(stream_->synchronize());
@@ -192,7 +196,8 @@ StepShape CudaExecutable::shape_of(const bp_batch& batch) {
 }
 
 StageContext CudaExecutable::context_of(const StepShape& shape) {
-  return {*stream_, plan_.buffers, workspace_.data(), arena_.view(), kv_, states_, shape};
+  return {*stream_, library_.get(), plan_.buffers, workspace_.data(), arena_.view(),
+          kv_,      states_,        shape};
 }
 
 Status CudaExecutable::compute(const bp_batch& batch) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cuda/device/matrix_library.hpp"
 #include "backends/cuda/kv_cache.hpp"
 #include "backends/cuda/plan/plan.hpp"
 #include "backends/cuda/step_arena.hpp"
@@ -25,6 +26,8 @@ class CudaExecutable : public Executable {
                  const bp_compile_options& options, const Settings& settings, KvCache kv);
   ~CudaExecutable() override;
 
+  [[nodiscard]] static StepShape largest_shape(const bp_compile_options& options);
+
   // Takes the plan, its weights placed, and all memory of a step.
   Status prepare(Plan plan);
 
@@ -43,7 +46,6 @@ class CudaExecutable : public Executable {
   };
 
   Status validate(const bp_batch& batch) const;
-  [[nodiscard]] StepShape largest_shape() const;
   [[nodiscard]] static StepShape shape_of(const bp_batch& batch);
   [[nodiscard]] StageContext context_of(const StepShape& shape);
   bool begin_sequences(const bp_batch& batch);
@@ -66,6 +68,7 @@ class CudaExecutable : public Executable {
   StepArena arena_;
   StepGraphs graphs_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<MatrixLibrary> library_;  // null where the device has none
   std::unique_ptr<Event> is_done_;
   std::vector<uint32_t> sequence_of_;  // of tokens
   std::vector<uint8_t> is_running_;    // of sequences

@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "backends/cuda/device/cublas_library.hpp"
 #include "backends/cuda/device/cuda_status.hpp"
 #include "backends/cuda/device/cuda_stream.hpp"
 #include "backends/cuda/device/open_device.hpp"
@@ -46,10 +47,11 @@ constexpr uint32_t kMinCapability = 80;  // of the kernels
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_device(const Params& params) {
-  return CudaDevice::open(static_cast<int>(params.get_int("device", 0)));
+  return CudaDevice::open(static_cast<int>(params.get_int("device", 0)),
+                          params.get_bool("matrix_library", true));
 }
 
-Result<std::unique_ptr<Device>> CudaDevice::open(int index) {
+Result<std::unique_ptr<Device>> CudaDevice::open(int index, bool with_matrix_library) {
   const BlockedSignals blocked;
   BP_ASSIGN(const int n, count_devices());
   if (index < 0 || index >= n) {
@@ -64,6 +66,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index) {
   info.n_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
   info.shared_bytes_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
   info.total_bytes = properties.totalGlobalMem;
+  info.has_matrix_library = with_matrix_library && find_cublas() != nullptr;
   if (info.compute_capability < kMinCapability) {
     return unsupported(info.name + " has compute capability " + std::to_string(properties.major) +
                        "." + std::to_string(properties.minor) + ", 8.0 or higher is needed");
@@ -111,6 +114,12 @@ void CudaDevice::release(MemoryKind kind, uint8_t* data, size_t) {
 
 Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
   return CudaStream::open(*this);
+}
+
+Result<std::unique_ptr<MatrixLibrary>> CudaDevice::make_matrix_library(Stream& stream) {
+  const BlockedSignals blocked;
+  BP_TRY(make_current());
+  return CublasLibrary::open(*find_cublas(), *this, static_cast<CudaStream&>(stream).get());
 }
 
 Result<std::unique_ptr<Event>> CudaDevice::make_event() {

@@ -12,7 +12,7 @@ namespace bp::cuda {
 class CudaDevice : public Device {
  public:
   // Device `index` of those that the process sees.
-  static Result<std::unique_ptr<Device>> open(int index);
+  static Result<std::unique_ptr<Device>> open(int index, bool with_matrix_library);
   CudaDevice(int index, DeviceInfo info) : index_(index), info_(std::move(info)) {}
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -20,6 +20,7 @@ class CudaDevice : public Device {
   Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) override;
   Result<std::unique_ptr<Stream>> make_stream() override;
   Result<std::unique_ptr<Event>> make_event() override;
+  Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) override;
 
   // The runtime keeps one current device per host thread, and steps move between threads.
   [[nodiscard]] Status make_current() const;

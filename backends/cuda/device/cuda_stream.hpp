@@ -59,6 +59,7 @@ class CudaStream : public Stream {
   Status begin_capture() override;
   Result<std::unique_ptr<Graph>> end_capture() override;
   Status run(Graph& graph) override;
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
 
  private:
   Status allow_shared_memory(const Launch& launch);

@@ -19,6 +19,7 @@ struct DeviceInfo {
   uint32_t compute_capability = 0;  // 90 for 9.0
   uint32_t n_multiprocessors = 0;
   uint32_t shared_bytes_per_block = 0;  // that a launch may ask for
+  bool has_matrix_library = false;      // see make_matrix_library
   uint64_t total_bytes = 0;
 };
 
@@ -53,6 +54,7 @@ struct Launch {
 enum class MemoryKind { kDevice, kPinned };
 
 class Device;
+class MatrixLibrary;  // matrix_library.hpp
 
 // Device or pinned host memory, given back when destroyed. The device outlives it.
 class Memory {
@@ -140,6 +142,8 @@ class Device {
   virtual Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) = 0;
   virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  // For that stream, which outlives it. Only where the info says that there is one.
+  virtual Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) = 0;
 
  private:
   friend class Memory;

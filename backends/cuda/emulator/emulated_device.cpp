@@ -4,6 +4,8 @@
 #include <new>
 #include <vector>
 
+#include "backends/cuda/emulator/emulated_library.hpp"
+
 namespace bp::cuda::emulator {
 
 namespace {
@@ -38,6 +40,7 @@ EmulatedDevice::EmulatedDevice(const EmulatedSettings& settings) : settings_(set
   info_.compute_capability = 90;
   info_.n_multiprocessors = 4;
   info_.shared_bytes_per_block = 99 << 10;
+  info_.has_matrix_library = settings.has_matrix_library;
   info_.total_bytes = settings.total_bytes;
 }
 
@@ -70,6 +73,11 @@ Result<std::unique_ptr<Stream>> EmulatedDevice::make_stream() {
 
 Result<std::unique_ptr<Event>> EmulatedDevice::make_event() {
   return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>());
+}
+
+Result<std::unique_ptr<MatrixLibrary>> EmulatedDevice::make_matrix_library(Stream& stream) {
+  return std::unique_ptr<MatrixLibrary>(
+      std::make_unique<EmulatedLibrary>(static_cast<EmulatedStream&>(stream)));
 }
 
 Status EmulatedStream::add(Work work) {

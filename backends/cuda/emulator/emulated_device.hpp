@@ -15,6 +15,7 @@ namespace bp::cuda::emulator {
 struct EmulatedSettings {
   Order order = Order::kForward;
   uint64_t total_bytes = uint64_t{192} << 20;
+  bool has_matrix_library = true;
 };
 
 class EmulatedDevice : public Device {
@@ -26,6 +27,7 @@ class EmulatedDevice : public Device {
   Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) override;
   Result<std::unique_ptr<Stream>> make_stream() override;
   Result<std::unique_ptr<Event>> make_event() override;
+  Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) override;
 
  private:
   void release(MemoryKind kind, uint8_t* data, size_t n_bytes) override;
@@ -57,10 +59,9 @@ class EmulatedStream : public Stream {
 
   // Does the first n items that were ever added, as far as they are not done.
   Status run_until(uint64_t n_items);
-
- private:
   Status add(Work work);
 
+ private:
   Block block_;
   std::deque<std::shared_ptr<Work>> waiting_;
   uint64_t n_added_ = 0, n_done_ = 0;

@@ -8,6 +8,7 @@ namespace bp::cuda {
 
 Result<std::unique_ptr<Device>> open_device(const Params& params) {
   emulator::EmulatedSettings settings;
+  settings.has_matrix_library = params.get_bool("matrix_library", true);
   const std::string_view order = params.get_string("order", "forward");
   if (order == "reversed") {
     settings.order = emulator::Order::kReversed;

@@ -17,6 +17,7 @@
 #define __forceinline__ inline
 #define __restrict__ __restrict
 #define __constant__ static const
+#define __grid_constant__
 #define __launch_bounds__(...)
 // Of one block: blocks run one after another on a host thread.
 #define __shared__ static thread_local

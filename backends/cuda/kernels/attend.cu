@@ -1,7 +1,6 @@
 #include "backends/cuda/kernels/attend.hpp"
 
-#include "backends/cuda/kernels/activation.cuh"
-#include "backends/cuda/kernels/kv.cuh"
+#include "backends/cuda/kernels/positions.cuh"
 
 namespace bp::cuda {
 
@@ -14,16 +13,6 @@ struct Partial {
   float denominator = 0;
   float sums[kPerLane] = {};  // of v: column lane + 32 * i
 };
-
-struct Positions {
-  uint32_t begin, end;
-};
-__device__ __forceinline__ Positions visible(const AttendParams& p, uint32_t t, uint32_t sequence) {
-  const auto position = static_cast<uint32_t>(p.step->positions[t]);
-  const uint32_t end = p.is_causal != 0 ? position + 1 : p.step->context_len[sequence];
-  const bool is_cut = p.window != 0 && position + 1 > p.window;
-  return {is_cut ? position + 1 - p.window : 0, end};
-}
 
 template <bp_dtype kDtype>
 __device__ __forceinline__ float score_of(const AttendParams& p, const float* q, uint8_t* row) {
@@ -126,8 +115,9 @@ __global__ void __launch_bounds__(kAttendWarps* kWarp) attend(AttendParams p) {
   float denominator = p.sinks == nullptr ? 0 : expf(p.sinks[head] - top);
   float scales[kAttendWarps];
   for (uint32_t w = 0; w < kAttendWarps; ++w) {
-    // A warp that saw no number above -inf has summed with 0 as its base.
-    scales[w] = expf((largest[w] == -INFINITY ? 0 : largest[w]) - top);
+    // A warp that saw no number above -inf has summed with 0 as its base, and maybe nothing at all.
+    const float base = largest[w] == -INFINITY ? 0 : largest[w];
+    scales[w] = denominators[w] == 0 ? 0 : expf(base - top);
     denominator += denominators[w] * scales[w];
   }
   for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) {

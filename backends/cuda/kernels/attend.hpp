@@ -1,8 +1,9 @@
 #pragma once
 // attention and attend: any head size up to kMaxValueDim, any type of the cache. A row's result
-// depends on its own sequence only, to the last bit.
+// depends on its own sequence only, to the last bit. flash.hpp has faster kernels for most caches.
 
 #include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/product.hpp"
 #include "backends/cuda/kernels/views.hpp"
 
 namespace bp::cuda {
@@ -23,6 +24,14 @@ struct AttendParams {
   uint32_t window = 0;  // 0: none
   float scale = 1;
   float softcap = 0;
+  // Of the kernels in flash.hpp.
+  uint32_t n_seqs = 0;        // at least as many as the step has
+  uint32_t n_stages = 1;      // tiles of K and V in shared memory
+  uint32_t n_splits = 1;      // of the positions
+  float* partials = nullptr;  // [n_rows, n_heads, n_splits, floats_of_split], where n_splits > 1
+  // o once more in the form that the product after it takes, by fold_splits.
+  XForm form = XForm::kFloats;
+  PreparedRows prepared;
 };
 
 // The query; of each warp its maximum, its denominator and its sums; of a warp's positions the

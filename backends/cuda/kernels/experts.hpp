@@ -2,6 +2,7 @@
 // route and group_sum; the products of experts are in product.hpp.
 
 #include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/product.hpp"
 #include "backends/cuda/kernels/views.hpp"
 
 namespace bp::cuda {
@@ -42,5 +43,27 @@ struct GroupSumParams {
   return {{p.n_rows, divide_up(p.width, 256), 1}, 256, 0};
 }
 [[nodiscard]] Kernel<GroupSumParams> group_sum_kernel();
+
+// Pairs of a row and one of its groups, by the matrix that multiplies them: see TilesOfPairs.
+struct SortPairsParams {
+  Rows ids;  // or null: group g is by matrix g
+  uint32_t n_rows = 0;
+  uint32_t n_groups = 0;
+  uint32_t n_matrices = 0;  // at most kMaxExperts
+  uint32_t* pairs = nullptr;
+  uint32_t* matrices = nullptr;
+  uint32_t* first = nullptr;
+  uint32_t* end = nullptr;
+};
+
+// Every matrix may have a tile that is not full.
+[[nodiscard]] constexpr uint32_t tiles_of_pairs(uint32_t n_pairs, uint32_t n_matrices) {
+  return divide_up(n_pairs, kTileRows) + n_matrices;
+}
+// One block. Of the matrices: places of their pairs, and their first tiles.
+[[nodiscard]] inline Geometry sort_pairs_geometry(const SortPairsParams& p) {
+  return {{1, 1, 1}, 1024, 2 * p.n_matrices * 4};
+}
+[[nodiscard]] Kernel<SortPairsParams> sort_pairs_kernel();
 
 }  // namespace bp::cuda

@@ -32,14 +32,16 @@ __device__ __forceinline__ void store(const KvPlane& plane, const float* x, uint
 template <bp_dtype kDtype>
 __global__ void __launch_bounds__(128) write_kv(KvWriteParams p) {
   const uint32_t t = blockIdx.x, head = blockIdx.y * 4 + warp_index();
+  const KvWriteParams::Part part = blockIdx.z == 0 ? p.parts[0] : p.parts[1];
+  const KvPlane& plane = part.plane;
   const uint32_t sequence = p.step->sequence_of[t];
-  if (head >= p.plane.n_heads || p.step->is_running[sequence] == 0) return;
+  if (head >= plane.n_heads || p.step->is_running[sequence] == 0) return;
   const auto position = static_cast<uint32_t>(p.step->positions[t]);
   const StepView::BlockTable& table = p.step->tables[p.group];
-  const int32_t block = table.blocks[sequence * table.stride + position / p.plane.block_size];
-  const float* x = p.x.data + static_cast<uint64_t>(t) * p.x.stride + head * p.plane.head_dim;
-  store<kDtype>(p.plane, x,
-                kv_row(p.plane, static_cast<uint32_t>(block), head, position % p.plane.block_size));
+  const int32_t block = table.blocks[sequence * table.stride + position / plane.block_size];
+  const float* x = part.x.data + static_cast<uint64_t>(t) * part.x.stride + head * plane.head_dim;
+  store<kDtype>(plane, x,
+                kv_row(plane, static_cast<uint32_t>(block), head, position % plane.block_size));
 }
 
 }  // namespace

@@ -25,11 +25,15 @@ namespace bp::cuda {
   }
 }
 
-// x[t], heads one after another, to the blocks of the tokens' positions. Sequences that do not run
-// write nothing.
+// x[t], heads one after another, to the blocks of the tokens' positions; K and V together where
+// they have one type. Sequences that do not run write nothing.
 struct KvWriteParams {
-  Rows x;
-  KvPlane plane;
+  struct Part {
+    Rows x;
+    KvPlane plane;
+  };
+  Part parts[2];
+  uint32_t n_parts = 1;
   const StepView* step = nullptr;
   uint32_t group = 0;
   uint32_t n_rows = 0;
@@ -37,7 +41,7 @@ struct KvWriteParams {
 
 // A warp for each head of a token.
 [[nodiscard]] inline Geometry kv_write_geometry(const KvWriteParams& p) {
-  return {{p.n_rows, divide_up(p.plane.n_heads, 4), 1}, 128, 0};
+  return {{p.n_rows, divide_up(p.parts[0].plane.n_heads, 4), p.n_parts}, 128, 0};
 }
 [[nodiscard]] Kernel<KvWriteParams> kv_write_kernel(bp_dtype dtype);
 

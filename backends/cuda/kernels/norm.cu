@@ -1,6 +1,6 @@
 #include "backends/cuda/kernels/norm.hpp"
 
-#include "backends/cuda/kernels/simt.cuh"
+#include "backends/cuda/kernels/prepare.cuh"
 
 namespace bp::cuda {
 
@@ -45,6 +45,16 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) normalise(NormParams p) {
     if (p.weight != nullptr) value *= p.weight[(first + i) % p.n_weights] + p.weight_offset;
     if (p.bias != nullptr) value += p.bias[(first + i) % p.n_biases];
     y[i] = value;
+  }
+  if (p.form == XForm::kFloats) return;
+  __syncthreads();
+  uint8_t* prepared = p.prepared.data + row * p.prepared.stride_bytes;
+  const uint32_t n_columns = columns_of_form(p.form, p.width);
+  for (uint32_t at = threadIdx.x * kRunOfBytes; at < n_columns; at += blockDim.x * kRunOfBytes) {
+    float values[kRunOfBytes];
+    BP_UNROLL
+    for (uint32_t i = 0; i < kRunOfBytes; ++i) values[i] = at + i < p.width ? y[at + i] : 0;
+    write_run(p.form, values, prepared, p.width, at);
   }
 }
 

@@ -2,6 +2,7 @@
 // norm, normalize, and the q and k norms of qkv.
 
 #include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/product.hpp"
 #include "backends/cuda/kernels/views.hpp"
 
 namespace bp::cuda {
@@ -18,6 +19,9 @@ struct NormParams {
   float eps = 0;
   float weight_offset = 0;
   uint32_t subtracts_mean = 0;
+  // y once more in the form that the product after it takes; only of whole rows.
+  XForm form = XForm::kFloats;
+  PreparedRows prepared;
 };
 
 // A block for each group of a row.

@@ -7,12 +7,17 @@
 namespace bp::cuda {
 
 // Pairs of each head's first n_dims columns turned by position * inv_freq, times magnitude.
+// Queries and keys are turned together.
 struct RotateParams {
-  Rows x, y;
+  struct Part {
+    Rows x, y;
+    uint32_t n_heads = 0;
+  };
+  Part parts[2];
+  uint32_t n_parts = 1;
   const StepView* step = nullptr;
   const float* inv_freq = nullptr;  // [n_dims / 2]
   uint32_t n_rows = 0;
-  uint32_t n_heads = 0;
   uint32_t head_dim = 0;
   uint32_t n_dims = 0;
   uint32_t in_halves = 0;  // pairs (i, i + n_dims / 2), else (2i, 2i + 1)
@@ -20,7 +25,7 @@ struct RotateParams {
 };
 
 [[nodiscard]] inline Geometry rotate_geometry(const RotateParams& p) {
-  return {{p.n_rows, 1, 1}, 128, 0};
+  return {{p.n_rows, p.n_parts, 1}, 128, 0};
 }
 [[nodiscard]] Kernel<RotateParams> rotate_kernel();
 

@@ -13,8 +13,8 @@ struct Rows {
   uint32_t stride = 0;  // floats from a row to the next, a multiple of 8
 };
 
-// A weight in device memory: the blocks of its type, rows from 16 to 16 bytes, zeros behind the
-// last column of plain types up to a multiple of 8.
+// A weight in device memory: the blocks of its type, or their planes (formats/planes.hpp), rows
+// from 16 to 16 bytes, zeros behind the last column of plain types up to a multiple of 8.
 struct Matrix {
   const uint8_t* data = nullptr;
   const void* grid = nullptr;  // code book of the IQ types

@@ -1,7 +1,6 @@
 #include "backends/cuda/plan/enqueue.hpp"
 
 #include "backends/cuda/kernels/norm.hpp"
-#include "backends/cuda/kernels/product.hpp"
 #include "backplane/ops.h"
 
 namespace bp::cuda {
@@ -16,7 +15,9 @@ uint32_t n_values(const DeviceWeight& weight) {
 
 void add_norm(Planner& planner, const NormSpec& spec) {
   const uint32_t width = planner.width(spec.x);
-  planner.add([spec, width](const StageContext& c) {
+  Prepared prepared;
+  if (spec.group == 0) prepared = prepare_for_consumer(planner, spec.y);
+  planner.add([spec, width, prepared, device = planner.device()](const StageContext& c) {
     NormParams p;
     p.x = c.rows(spec.x);
     if (spec.residual != kNoBuffer) p.residual = c.rows(spec.residual);
@@ -36,25 +37,11 @@ void add_norm(Planner& planner, const NormSpec& spec) {
     p.eps = spec.eps;
     p.weight_offset = spec.weight_offset;
     p.subtracts_mean = spec.kind == BP_NORM_LAYER ? 1 : 0;
+    p.form = form_of(prepared, p.n_rows, device);
+    if (p.form != XForm::kFloats) {
+      p.prepared = {c.bytes(prepared.buffer), prepared_bytes(prepared.n_in)};
+    }
     return c.stream.launch(norm_kernel(), norm_geometry(p), p);
-  });
-}
-
-void add_product(Planner& planner, const ProductSpec& spec) {
-  const uint32_t width = planner.width(spec.y);
-  planner.add([spec, width](const StageContext& c) {
-    ProductParams p;
-    p.weight = spec.weight->matrix();
-    p.x = c.rows(spec.x);
-    p.y = c.rows(spec.y);
-    if (spec.bias != nullptr) p.epilogue.bias = spec.bias->floats() + spec.first_bias;
-    p.epilogue.scale = spec.scale;
-    p.epilogue.softcap = spec.softcap;
-    p.epilogue.activation = spec.activation;
-    p.n_rows = c.n_rows(spec.y);
-    p.n_columns = width;
-    p.first_column = spec.first_row;
-    return c.stream.launch(product_kernel(p.weight.dtype, p.n_rows), product_geometry(p), p);
   });
 }
 

@@ -39,7 +39,7 @@ uint32_t Buffer::n_rows(const StepShape& shape) const {
 }
 
 size_t Buffer::n_bytes(const StepShape& shape) const {
-  const size_t n = size_t{n_rows(shape)} * stride() * sizeof(float);
+  const size_t n = own_bytes > 0 ? own_bytes : size_t{n_rows(shape)} * stride() * sizeof(float);
   return (n + kAlignment - 1) / kAlignment * kAlignment;
 }
 

@@ -32,7 +32,8 @@ struct Buffer {
   uint32_t output = 0;  // program output, where rows is BP_ROWS_OUTPUT
   uint32_t width = 0;
   uint32_t first_stage = ~0u, last_stage = 0;
-  size_t offset = 0;  // in the workspace, by lay_out
+  size_t offset = 0;       // in the workspace, by lay_out
+  uint64_t own_bytes = 0;  // instead of rows
 
   [[nodiscard]] uint32_t stride() const { return round_up(width, 8); }
   [[nodiscard]] uint32_t n_rows(const StepShape& shape) const;
@@ -42,6 +43,7 @@ struct Buffer {
 // What a stage is run with.
 struct StageContext {
   Stream& stream;
+  MatrixLibrary* library;  // null where the device has none
   const std::vector<Buffer>& buffers;
   uint8_t* workspace;
   const StepView* step;  // in device memory
@@ -52,6 +54,7 @@ struct StageContext {
   [[nodiscard]] Rows rows(uint32_t buffer) const {
     return {reinterpret_cast<float*>(workspace + buffers[buffer].offset), buffers[buffer].stride()};
   }
+  [[nodiscard]] uint8_t* bytes(uint32_t buffer) const { return workspace + buffers[buffer].offset; }
   [[nodiscard]] uint32_t n_rows(uint32_t buffer) const { return buffers[buffer].n_rows(shape); }
 };
 

@@ -1,7 +1,9 @@
 // attention, attend, kv_write.
 
-#include "backends/cuda/kernels/attend.hpp"
 #include "backends/cuda/kernels/kv.hpp"
+#include "backends/cuda/kernels/prepare.hpp"
+#include "backends/cuda/plan/attend_path.hpp"
+#include "backends/cuda/plan/enqueue.hpp"
 #include "backends/cuda/plan/plan_ops.hpp"
 #include "backplane/ops.h"
 
@@ -9,27 +11,44 @@ namespace bp::cuda {
 
 namespace {
 
-Status write_plane(const StageContext& c, uint32_t x, const KvPlane& plane, uint32_t group) {
-  KvWriteParams p;
-  p.x = c.rows(x);
-  p.plane = plane;
-  p.step = c.step;
-  p.group = group;
-  p.n_rows = c.n_rows(x);
-  return c.stream.launch(kv_write_kernel(plane.dtype), kv_write_geometry(p), p);
-}
-
 void add_write(Planner& planner, uint32_t slot, uint32_t k, uint32_t v) {
   planner.add([=](const StageContext& c) -> Status {
-    BP_TRY(write_plane(c, k, c.kv.k(slot), c.kv.group(slot)));
-    return write_plane(c, v, c.kv.v(slot), c.kv.group(slot));
+    KvWriteParams p;
+    p.parts[0] = {c.rows(k), c.kv.k(slot)};
+    p.parts[1] = {c.rows(v), c.kv.v(slot)};
+    p.step = c.step;
+    p.group = c.kv.group(slot);
+    p.n_rows = c.n_rows(k);
+    const bp_dtype k_dtype = p.parts[0].plane.dtype, v_dtype = p.parts[1].plane.dtype;
+    p.n_parts = k_dtype == v_dtype ? 2 : 1;
+    BP_TRY(c.stream.launch(kv_write_kernel(k_dtype), kv_write_geometry(p), p));
+    if (p.n_parts == 2) return {};
+    p.parts[0] = p.parts[1];
+    return c.stream.launch(kv_write_kernel(v_dtype), kv_write_geometry(p), p);
   });
+}
+
+// o in the form that the product after it takes, where attention has not written it.
+Status prepare_output(const StageContext& c, const Prepared& prepared, XForm form,
+                      const AttendParams& attended) {
+  if (form == XForm::kFloats) return {};
+  PrepareParams p;
+  p.x.a = attended.o;
+  p.out = {c.bytes(prepared.buffer), prepared_bytes(prepared.n_in)};
+  p.form = form;
+  p.n_rows = attended.n_rows;
+  p.n_in = prepared.n_in;
+  return c.stream.launch(prepare_kernel(), prepare_geometry(p), p);
 }
 
 void add_attend(Planner& planner, const bp_attr_attention& a) {
   const uint32_t q = planner.input(0), o = planner.output(0);
   const DeviceWeight* sinks = planner.floats(0);
-  planner.add([=](const StageContext& c) {
+  const uint32_t splits =
+      planner.scratch(Planner::Purpose::kPartials,
+                      most_split_bytes(a.n_heads, a.n_kv_heads, a.v_head_dim, planner.device()));
+  const Prepared prepared = prepare_for_consumer(planner, o);
+  planner.add([=, device = planner.device()](const StageContext& c) -> Status {
     AttendParams p;
     p.q = c.rows(q);
     p.o = c.rows(o);
@@ -44,8 +63,26 @@ void add_attend(Planner& planner, const bp_attr_attention& a) {
     p.window = a.window;
     p.scale = a.scale;
     p.softcap = a.softcap;
-    return c.stream.launch(attend_kernel(p.k.dtype, p.v.dtype, p.v.head_dim), attend_geometry(p),
-                           p);
+    if (p.n_rows == 0) return {};
+    p.n_seqs = c.shape.n_seqs;
+    p.n_stages = flash_stages(p, device);
+    const XForm form = form_of(prepared, p.n_rows, device);
+    if (p.n_stages == 0) {
+      const auto kernel = attend_kernel(p.k.dtype, p.v.dtype, p.v.head_dim);
+      BP_TRY(c.stream.launch(kernel, attend_geometry(p), p));
+      return prepare_output(c, prepared, form, p);
+    }
+    p.n_splits = flash_splits(p, c.shape.is_decode, c.shape.longest_context, device);
+    if (p.n_splits > 1) p.partials = reinterpret_cast<float*>(c.bytes(splits));
+    BP_TRY(c.stream.launch(flash_kernel(p), flash_geometry(p), p));
+    if (p.n_splits == 1) return prepare_output(c, prepared, form, p);
+    const bool in_whole_runs = p.v.head_dim % 16 == 0;
+    if (form != XForm::kFloats && in_whole_runs) {
+      p.form = form;
+      p.prepared = {c.bytes(prepared.buffer), prepared_bytes(prepared.n_in)};
+    }
+    BP_TRY(c.stream.launch(fold_splits_kernel(), fold_splits_geometry(p), p));
+    return in_whole_runs ? Status() : prepare_output(c, prepared, form, p);
   });
 }
 

@@ -1,7 +1,6 @@
 // moe, route, group_matmul, group_sum.
 
 #include "backends/cuda/kernels/experts.hpp"
-#include "backends/cuda/kernels/product.hpp"
 #include "backends/cuda/plan/enqueue.hpp"
 #include "backends/cuda/plan/plan_ops.hpp"
 #include "backplane/ops.h"
@@ -9,31 +8,6 @@
 namespace bp::cuda {
 
 namespace {
-
-struct GroupProduct {
-  uint32_t x, ids, y;  // ids: kNoBuffer where group g is by matrix g
-  const DeviceWeight* weight;
-  const DeviceWeight* bias;
-  uint32_t n_groups;
-};
-
-void add_group_product(Planner& planner, const GroupProduct& g) {
-  const uint32_t n_columns = planner.width(g.y) / g.n_groups, n_in = planner.width(g.x);
-  planner.add([=](const StageContext& c) {
-    GroupProductParams p;
-    p.weight = g.weight->matrix();
-    p.x = c.rows(g.x);
-    p.y = c.rows(g.y);
-    if (g.ids != kNoBuffer) p.ids = c.rows(g.ids);
-    if (g.bias != nullptr) p.bias = g.bias->floats();
-    p.n_rows = c.n_rows(g.y);
-    p.n_columns = n_columns;
-    p.n_groups = g.n_groups;
-    p.n_matrices = static_cast<uint32_t>(g.weight->source().n_rows / n_columns);
-    p.x_is_shared = n_in == p.weight.n_columns ? 1 : 0;
-    return c.stream.launch(group_product_kernel(p.weight.dtype), group_product_geometry(p), p);
-  });
-}
 
 void add_route(Planner& planner, const RouteParams& params, uint32_t logits, uint32_t ids,
                uint32_t shares, const DeviceWeight* bias) {
@@ -104,10 +78,11 @@ Status plan_moe(Planner& planner) {
   const uint32_t gated = planner.temporary(x, a.n_used * n_ff);
   const uint32_t raised = planner.temporary(x, a.n_used * n_ff);
   const uint32_t lowered = planner.temporary(x, a.n_used * planner.width(y));
-  add_group_product(planner, {x, ids, gated, gate, planner.floats(6), a.n_used});
-  add_group_product(planner, {x, ids, raised, up, planner.floats(7), a.n_used});
-  add_elementwise(planner, gate_of(a), gated, raised, gated);
-  add_group_product(planner, {gated, ids, lowered, down, planner.floats(8), a.n_used});
+  const GroupProductSpec both[] = {{x, ids, gated, gate, planner.floats(6), a.n_used},
+                                   {x, ids, raised, up, planner.floats(7), a.n_used}};
+  add_group_products(planner, both);
+  add_group_product(planner,
+                    {gated, ids, lowered, down, planner.floats(8), a.n_used, {gate_of(a), raised}});
   add_group_sum(planner, lowered, shares, y);
   return {};
 }

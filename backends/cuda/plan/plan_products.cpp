@@ -47,18 +47,21 @@ Status plan_qkv(Planner& planner) {
   const bool is_packed = !planner.has_weight(1);
   const uint32_t x = planner.input(0);
   uint32_t first_row = 0;
+  ProductSpec specs[3];
   for (uint32_t i = 0; i < 3; ++i) {
-    ProductSpec spec;
+    ProductSpec& spec = specs[i];
     spec.x = x;
     spec.y = planner.output(i);
     spec.weight = planner.matrix(is_packed ? 0 : i);
     spec.bias = planner.floats(is_packed ? kBias : kBias + i);
     spec.first_row = spec.first_bias = first_row;
-    add_product(planner, spec);
     if (is_packed) first_row += planner.width(spec.y);
-    if (i == 2 || !planner.has_weight(kNorm + i)) continue;
+  }
+  add_products(planner, specs);
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (!planner.has_weight(kNorm + i)) continue;
     NormSpec norm;
-    norm.x = norm.y = spec.y;
+    norm.x = norm.y = specs[i].y;
     norm.weight = planner.floats(kNorm + i);
     norm.kind = a.norm_kind;
     norm.eps = a.norm_eps;
@@ -74,26 +77,22 @@ Status plan_gated_mlp(Planner& planner) {
   const bool is_packed = !planner.has_weight(1);
   const DeviceWeight* down = planner.matrix(2);
   const uint32_t n_ff = down->source().n_columns;
-  ProductSpec spec;
-  spec.x = planner.input(0);
-  const uint32_t gate = planner.temporary(spec.x, n_ff), up = planner.temporary(spec.x, n_ff);
-  spec.y = gate;
-  spec.weight = planner.matrix(0);
-  spec.bias = planner.floats(3);
-  add_product(planner, spec);
-  spec.y = up;
-  if (is_packed) {
-    spec.first_row = spec.first_bias = n_ff;
-  } else {
-    spec.weight = planner.matrix(1);
-    spec.bias = planner.floats(4);
+  const uint32_t x = planner.input(0);
+  const uint32_t gate = planner.temporary(x, n_ff), up = planner.temporary(x, n_ff);
+  ProductSpec both[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    both[i].x = x;
+    both[i].y = i == 0 ? gate : up;
+    both[i].weight = planner.matrix(is_packed ? 0 : i);
+    both[i].bias = planner.floats(is_packed ? 3 : 3 + i);
+    if (is_packed) both[i].first_row = both[i].first_bias = i * n_ff;
   }
-  add_product(planner, spec);
+  add_products(planner, both);
   ElementwiseParams gated;
   gated.op = Elementwise::kGate;
   gated.activation = a.activation;
-  add_elementwise(planner, gated, gate, up, gate);
   ProductSpec last;
+  last.gate = {gated, up};
   last.x = gate;
   last.y = planner.output(0);
   last.weight = down;

@@ -1,5 +1,7 @@
 // embed, gather, add_positions, norm, normalize, rope, rotate.
 
+#include <vector>
+
 #include "backends/cuda/kernels/embed.hpp"
 #include "backends/cuda/kernels/norm.hpp"
 #include "backends/cuda/kernels/rotate.hpp"
@@ -29,7 +31,7 @@ void add_look_up(Planner& planner, const LookUp& l) {
     p.n_rows = c.n_rows(l.y);
     p.n_table = static_cast<uint32_t>(l.table->source().n_rows);
     p.scale = l.scale;
-    p.by_position = l.by_position ? 1 : 0;
+    p.by = l.by_position ? RowsBy::kPosition : RowsBy::kToken;
     p.offset = l.offset;
     return c.stream.launch(embed_kernel(p.table.dtype), embed_geometry(p), p);
   });
@@ -42,21 +44,25 @@ void add_tokens(Planner& planner, float scale) {
 }
 
 struct Turn {
-  uint32_t x, y;
+  struct Part {
+    uint32_t x, y, n_heads;
+  };
+  std::vector<Part> parts;  // one or two
   const DeviceWeight* inv_freq;
-  uint32_t pairing, n_heads, head_dim, n_dims;
+  uint32_t pairing, head_dim, n_dims;
   float magnitude;
 };
 
 void add_turn(Planner& planner, const Turn& turn) {
   planner.add([turn](const StageContext& c) {
     RotateParams p;
-    p.x = c.rows(turn.x);
-    p.y = c.rows(turn.y);
+    p.n_parts = static_cast<uint32_t>(turn.parts.size());
+    for (uint32_t i = 0; i < p.n_parts; ++i) {
+      p.parts[i] = {c.rows(turn.parts[i].x), c.rows(turn.parts[i].y), turn.parts[i].n_heads};
+    }
     p.step = c.step;
     p.inv_freq = turn.inv_freq->floats();
-    p.n_rows = c.n_rows(turn.y);
-    p.n_heads = turn.n_heads;
+    p.n_rows = c.n_rows(turn.parts[0].y);
     p.head_dim = turn.head_dim;
     p.n_dims = turn.n_dims;
     p.in_halves = turn.pairing == BP_ROPE_HALVES ? 1 : 0;
@@ -118,21 +124,27 @@ Status plan_normalize(Planner& planner) {
 Status plan_rope(Planner& planner) {
   const auto a = planner.attributes<bp_attr_rope>();
   const DeviceWeight* inv_freq = planner.floats(0);
-  Turn turn{planner.input(0), planner.output(0), inv_freq, a.pairing,
-            a.n_heads,        a.head_dim,        a.n_dims, a.magnitude};
-  add_turn(planner, turn);
-  if (!planner.has_input(1)) return {};
-  turn.x = planner.input(1);
-  turn.y = planner.output(1);
-  turn.n_heads = a.n_kv_heads;
+  Turn turn{{{planner.input(0), planner.output(0), a.n_heads}},
+            inv_freq,
+            a.pairing,
+            a.head_dim,
+            a.n_dims,
+            a.magnitude};
+  if (planner.has_input(1)) {
+    turn.parts.push_back({planner.input(1), planner.output(1), a.n_kv_heads});
+  }
   add_turn(planner, turn);
   return {};
 }
 
 Status plan_rotate(Planner& planner) {
   const auto a = planner.attributes<bp_attr_rotate>();
-  add_turn(planner, {planner.input(0), planner.output(0), planner.floats(0), a.pairing, a.n_heads,
-                     a.head_dim, a.n_dims, a.magnitude});
+  add_turn(planner, {{{planner.input(0), planner.output(0), a.n_heads}},
+                     planner.floats(0),
+                     a.pairing,
+                     a.head_dim,
+                     a.n_dims,
+                     a.magnitude});
   return {};
 }
 

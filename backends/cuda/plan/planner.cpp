@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "backplane/ops.h"
+
 namespace bp::cuda {
 
-Planner::Planner(const ProgramView& program, WeightStore& store)
-    : program_(program), store_(store), buffer_of_value_(program.values().size(), BP_NONE) {
+Planner::Planner(const ProgramView& program, WeightStore& store, const DeviceInfo& device,
+                 const StepShape& most)
+    : program_(program),
+      store_(store),
+      device_(device),
+      most_(most),
+      buffer_of_value_(program.values().size(), BP_NONE) {
   for (uint32_t i = 0; i < program.values().size(); ++i) {
     const bp_value& value = program.values()[i];
     if (value.dtype != BP_DTYPE_F32) continue;
@@ -29,6 +36,7 @@ Result<Plan> Planner::run() {
 Status Planner::plan_op(const bp_op& op) {
   op_ = &op;
   used_.clear();
+  scratch_.clear();
   const PlanOp plan = find_plan_op(kind_of(op));
   return plan == nullptr ? unsupported("this kind of op is unknown") : plan(*this);
 }
@@ -59,6 +67,40 @@ uint32_t Planner::temporary(uint32_t rows_as_buffer, uint32_t width) {
   const Buffer& like = plan_.buffers[rows_as_buffer];
   plan_.buffers.push_back({like.rows, like.output, width});
   return use(static_cast<uint32_t>(plan_.buffers.size() - 1));
+}
+
+uint32_t Planner::own_bytes(uint64_t n_bytes) {
+  plan_.buffers.emplace_back().own_bytes = n_bytes;
+  return use(static_cast<uint32_t>(plan_.buffers.size() - 1));
+}
+
+uint32_t Planner::scratch(Purpose purpose, uint64_t n_bytes) {
+  if (n_bytes == 0) return kNoBuffer;
+  uint32_t& made = scratch_.try_emplace(purpose, kNoBuffer).first->second;
+  if (made == kNoBuffer) {
+    made = static_cast<uint32_t>(plan_.buffers.size());
+    plan_.buffers.emplace_back();
+  }
+  uint64_t& own_bytes = plan_.buffers[made].own_bytes;
+  own_bytes = std::max(own_bytes, n_bytes);
+  return use(made);
+}
+
+uint32_t Planner::made_of(uint32_t buffer, uint64_t key) {
+  const auto made = made_.find({buffer, key});
+  return made == made_.end() ? kNoBuffer : use(made->second);
+}
+
+const bp_weight_part* Planner::matrix_of_consumer(uint32_t buffer) const {
+  for (const bp_op* op = op_ + 1; op < program_.ops().data() + program_.ops().size(); ++op) {
+    const auto inputs = input_slots(*op);
+    if (inputs.empty() || inputs[0] == BP_NONE || buffer_of_value_[inputs[0]] != buffer) continue;
+    const std::string_view kind = kind_of(*op);
+    const bool multiplies = kind == BP_OP_MATMUL || kind == BP_OP_LINEAR || kind == BP_OP_QKV ||
+                            kind == BP_OP_GATED_MLP || kind == BP_OP_LM_HEAD;
+    return multiplies ? data_part(program_.weights()[op->weights[0]]) : nullptr;
+  }
+  return nullptr;
 }
 
 const DeviceWeight* Planner::weight(uint32_t i, bool as_floats) {

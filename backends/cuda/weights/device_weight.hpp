@@ -25,7 +25,7 @@ struct SourceRows {
 
   [[nodiscard]] bp_dtype device_dtype() const { return as_floats ? BP_DTYPE_F32 : dtype; }
   // From a row in device memory to the next: matrices start every row at a multiple of 16 bytes,
-  // floats follow each other without gaps.
+  // in planes where their type has some; floats follow each other without gaps.
   [[nodiscard]] uint64_t device_row_bytes() const;
   [[nodiscard]] uint64_t device_bytes() const;
   // One row for the device, zeros behind its last column.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/kernels/formats/planes.hpp"
 #include "backplane/dtype.hpp"
 
 namespace bp::cuda {
@@ -25,7 +26,8 @@ Status Upload::open() {
 
 Status Upload::add(const SourceRows& rows, uint8_t* to) {
   const uint64_t row_bytes = rows.device_row_bytes();
-  const bool is_dense = !rows.as_floats && rows.stride_bytes == row_bytes &&
+  const bool is_dense = !rows.as_floats && !is_in_planes(rows.dtype) &&
+                        rows.stride_bytes == row_bytes &&
                         bp::row_bytes(rows.dtype, rows.n_columns) == row_bytes;
   const uint64_t rows_at_once = buffers_[0].memory.size() / row_bytes;
   for (uint64_t row = 0; row < rows.n_rows; row += rows_at_once) {

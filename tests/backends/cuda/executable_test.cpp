@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backends/cuda/backend.hpp"
 #include "backplane/plugin.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
@@ -116,6 +118,29 @@ TEST(CudaExecutable, TheCacheKeepsWhatSuitsTheWeights) {
     session.compile(llama.program(), small_options(), kBlocks);
     EXPECT_EQ(session.memory().k_dtype, kv);
     EXPECT_EQ(session.memory().v_dtype, kv);
+  }
+}
+
+// With kernels that take many rows and positions at once.
+TEST(CudaExecutable, ANanStaysInItsSequence) {
+  const auto logits = [](bool is_poisoned) {
+    TinyLlama llama(BP_DTYPE_BF16);
+    auto* table = static_cast<uint16_t*>(const_cast<void*>(llama.builder().weight_part(0).data));
+    if (is_poisoned) std::fill_n(table + 3 * TinyLlama::kDim, TinyLlama::kDim, uint16_t{0x7fc0});
+    BackendSession session(kFactory);
+    session.compile(llama.program(), small_options(), kBlocks);
+    BatchBuilder batch;
+    batch.add_sequence({1, 3, 2, 7, 8}, 0, {1});
+    batch.add_sequence({4, 5, 6, 9, 10, 11, 12, 13, 14, 15}, 0, {2});
+    batch.add_output(0, {0, 4, 14}, kVocab);
+    EXPECT_TRUE(session.run(batch.build()).ok());
+    return batch.output(0);
+  };
+  const std::vector<float> clean = logits(false), poisoned = logits(true);
+  for (uint32_t i = 0; i < kVocab; ++i) {
+    EXPECT_TRUE(std::isnan(poisoned[kVocab + i])) << i;
+    if (i == 3) continue;  // the head is the table
+    EXPECT_EQ(poisoned[2 * kVocab + i], clean[2 * kVocab + i]) << i;
   }
 }
 

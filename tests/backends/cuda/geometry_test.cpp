@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "backends/cuda/kernels/attend.hpp"
 #include "backends/cuda/kernels/columns.hpp"
 #include "backends/cuda/kernels/elementwise.hpp"
@@ -10,36 +12,78 @@
 #include "backends/cuda/kernels/kv.hpp"
 #include "backends/cuda/kernels/norm.hpp"
 #include "backends/cuda/kernels/product.hpp"
+#include "backplane/dtype.hpp"
 
 namespace bp::cuda {
 namespace {
 
 constexpr uint32_t kMaxGridY = 65535;
 
+struct GroupProductOfManyRows : ProductParams {
+  GroupProductOfManyRows() {
+    weight.dtype = BP_DTYPE_Q4_K;
+    n_rows = 32768;
+    n_groups = 8;
+    n_columns = 14336;
+  }
+};
+
 TEST(Geometry, ProductsCoverRowsAndColumns) {
-  for (const uint32_t n_rows : {1u, 2u, 8u, 9u, 512u, 16384u}) {
-    for (const uint32_t n_columns : {1u, 5u, 4096u, 151936u}) {
-      ProductParams p;
-      p.n_rows = n_rows;
-      p.n_columns = n_columns;
-      const Geometry g = product_geometry(p);
-      EXPECT_GE(uint64_t{g.grid[0]} * kProductWarps, n_columns);
-      EXPECT_GE(uint64_t{g.grid[1]} * product_rows_together(n_rows), n_rows);
-      EXPECT_LE(g.grid[1], kMaxGridY);
-      EXPECT_EQ(g.n_threads, kProductWarps * 32);
+  for (const bp_dtype dtype : {BP_DTYPE_F32, BP_DTYPE_Q4_K, BP_DTYPE_IQ3_S}) {
+    for (const uint32_t n_rows : {1u, 2u, 8u, 9u, 512u, 16384u}) {
+      for (const uint32_t n_columns : {1u, 5u, 4096u, 151936u}) {
+        for (const uint32_t n_slices : {1u, 2u, 4u}) {
+          ProductParams p;
+          p.weight.dtype = dtype;
+          p.n_rows = n_rows;
+          p.n_columns = n_columns;
+          p.n_slices = n_slices;
+          const Geometry g = product_geometry(p);
+          const uint32_t together = product_rows_together(dtype, n_rows);
+          const uint32_t columns = product_columns_together(together) * kProductWarps / n_slices;
+          EXPECT_GE(uint64_t{g.grid[0]} * columns, n_columns);
+          EXPECT_GE(uint64_t{g.grid[1]} * together, n_rows);
+          EXPECT_LE(g.grid[1], kMaxGridY);
+          EXPECT_EQ(g.n_threads, kProductWarps * 32);
+        }
+      }
     }
   }
 }
 
 TEST(Geometry, ExpertsOfALongPromptFit) {
-  GroupProductParams p;
-  p.n_rows = 32768;
-  p.n_groups = 8;
-  p.n_columns = 14336;
-  const Geometry g = group_product_geometry(p);
+  GroupProductOfManyRows p;
+  const Geometry g = product_geometry(p);
   EXPECT_EQ(g.grid[0], 262144u);
-  EXPECT_EQ(g.grid[1], 14336u / kProductWarps);
+  EXPECT_GE(g.grid[1] * 4 * kProductWarps, 14336u);
   EXPECT_LE(g.grid[1], kMaxGridY);
+}
+
+TEST(Geometry, TilesCoverRowsColumnsAndSplitsOfSharedMemoryThatEveryDeviceHas) {
+  for (const uint32_t n_warps : {4u, 8u}) {
+    for (const uint32_t n_rows : {9u, 64u, 65u, 4096u}) {
+      ProductParams p;
+      p.n_rows = n_rows;
+      p.n_columns = 4100;
+      p.n_splits = 3;
+      const Geometry g = tile_geometry(p, n_warps);
+      EXPECT_GE(g.grid[0] * n_warps * kTileColumnsOfWarp, p.n_columns);
+      EXPECT_GE(g.grid[1] * kTileRows, n_rows);
+      EXPECT_EQ(g.grid[2], 3u);
+      EXPECT_LE(g.shared_bytes, 99u << 10);
+      // The results, which take the place of the tiles.
+      const uint32_t n_results = kTileRows * (n_warps * kTileColumnsOfWarp + 8);
+      EXPECT_LE(n_results * sizeof(float), g.shared_bytes);
+    }
+  }
+}
+
+TEST(Geometry, SlicesGiveEveryLaneWork) {
+  EXPECT_EQ(product_slices(XForm::kBytes, 1024), 1u);
+  EXPECT_EQ(product_slices(XForm::kBytes, 2048), 2u);
+  EXPECT_EQ(product_slices(XForm::kBytes, 4096), 4u);
+  EXPECT_EQ(product_slices(XForm::kFloats, 256), 1u);
+  EXPECT_EQ(product_slices(XForm::kFloats, 4096), 4u);
 }
 
 TEST(Geometry, NormsHaveABlockOfWholeWarpsForEachGroup) {
@@ -85,13 +129,32 @@ TEST(Geometry, AttentionOfTheWidestHeadsFitsTheSmallestSharedMemory) {
 TEST(Geometry, EveryTypeOfWeightHasItsKernels) {
   uint32_t n = 0;
   for (bp_dtype dtype = 1; dtype < BP_DTYPE_COUNT; ++dtype) {
-    const bool has_product = product_kernel(dtype, 1).function != nullptr;
-    n += has_product ? 1 : 0;
-    EXPECT_EQ(has_product, product_kernel(dtype, 2).function != nullptr) << dtype;
-    EXPECT_EQ(has_product, group_product_kernel(dtype).function != nullptr) << dtype;
-    EXPECT_EQ(has_product, embed_kernel(dtype).function != nullptr) << dtype;
+    const bool is_weight = embed_kernel(dtype).function != nullptr;
+    n += is_weight ? 1 : 0;
+    for (const uint32_t n_rows : {1u, 2u}) {
+      const bool by_rows = product_rows_kernel(dtype, n_rows).function != nullptr;
+      const bool by_bytes = packed_rows_kernel(dtype, n_rows).function != nullptr;
+      EXPECT_EQ(is_weight, by_rows != by_bytes) << dtype;
+      EXPECT_EQ(by_bytes, is_in_planes(dtype)) << dtype;
+    }
+    const bool has_tiles = is_in_planes(dtype) || (is_plain(dtype) && dtype != BP_DTYPE_F32);
+    EXPECT_EQ(tile_kernel(dtype).function != nullptr, has_tiles) << dtype;
   }
   EXPECT_EQ(n, 32u);  // all but f64 and the whole numbers
+}
+
+// Every byte of a block is in one plane.
+TEST(Geometry, PlanesAreTheWholeBlock) {
+  for (bp_dtype dtype = 1; dtype < BP_DTYPE_COUNT; ++dtype) {
+    const PlaneList list = planes_of(dtype);
+    if (list.n_planes == 0) continue;
+    std::vector<int> n_times(dtype_info(dtype).block_bytes);
+    for (uint32_t i = 0; i < list.n_planes; ++i) {
+      const Plane& plane = list.planes[i];
+      for (uint32_t b = plane.offset; b < plane.offset + plane.n_bytes; ++b) ++n_times.at(b);
+    }
+    for (const int n : n_times) EXPECT_EQ(n, 1) << dtype_name(dtype);
+  }
 }
 
 }  // namespace

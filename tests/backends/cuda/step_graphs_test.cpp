@@ -38,7 +38,8 @@ class Graphs : public testing::Test {
                             }});
   }
   Status capture(uint32_t max_sequences, const Progress& progress = Progress(nullptr)) {
-    const StageContext context{*stream_, plan_.buffers, nullptr, nullptr, kv_, states_, most_};
+    const StageContext context{*stream_, nullptr, plan_.buffers, nullptr,
+                               nullptr,  kv_,     states_,       most_};
     return graphs_.capture(plan_, context, most_, max_sequences, progress);
   }
   static StepShape decode_of(uint32_t n_tokens, uint32_t n_rows) {

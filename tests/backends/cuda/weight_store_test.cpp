@@ -50,14 +50,30 @@ TEST_F(Weights, PlainRowsEndInZerosUpToEightColumns) {
   }
 }
 
-TEST_F(Weights, BlocksStayAsTheyAre) {
+TEST_F(Weights, BlocksAreTakenApartIntoPlanes) {
   std::vector<uint8_t> blocks(2 * 3 * 34);  // q8_0, 96 columns
   std::iota(blocks.begin(), blocks.end(), uint8_t{0});
   const auto weight = placed(part_of(BP_DTYPE_Q8_0, {2, 96}, blocks.data(), 102), false);
   const Matrix matrix = weight->matrix();
   EXPECT_EQ(matrix.row_bytes, 112u);
-  EXPECT_EQ(std::memcmp(matrix.data, blocks.data(), 102), 0);
-  EXPECT_EQ(std::memcmp(matrix.data + 112, blocks.data() + 102, 102), 0);
+  for (uint32_t row = 0; row < 2; ++row) {
+    for (uint32_t block = 0; block < 3; ++block) {
+      const uint8_t* from = blocks.data() + row * 102 + block * 34;
+      const uint8_t* planes = matrix.data + row * 112;
+      EXPECT_EQ(std::memcmp(planes + 32 * block, from + 2, 32), 0);
+      EXPECT_EQ(std::memcmp(planes + 96 + 2 * block, from, 2), 0);
+    }
+  }
+}
+
+TEST_F(Weights, OtherBlocksStayAsTheyAre) {
+  std::vector<uint8_t> blocks(2 * 2 * 66);  // iq2_xxs, 512 columns
+  std::iota(blocks.begin(), blocks.end(), uint8_t{0});
+  const auto weight = placed(part_of(BP_DTYPE_IQ2_XXS, {2, 512}, blocks.data(), 132), false);
+  const Matrix matrix = weight->matrix();
+  EXPECT_EQ(matrix.row_bytes, 144u);
+  EXPECT_EQ(std::memcmp(matrix.data, blocks.data(), 132), 0);
+  EXPECT_EQ(std::memcmp(matrix.data + 144, blocks.data() + 132, 132), 0);
 }
 
 TEST_F(Weights, NormsBecomeFloats) {

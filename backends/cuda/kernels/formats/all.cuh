@@ -1,28 +1,64 @@
 #pragma once
-// Every format, and the choice of one by dtype.
+// Every format, and the reading of a row piece by piece.
 
-#include "backends/cuda/kernels/formats/blocks_of_256.cuh"
-#include "backends/cuda/kernels/formats/blocks_of_32.cuh"
 #include "backends/cuda/kernels/formats/code_books.cuh"
+#include "backends/cuda/kernels/formats/families.hpp"
+#include "backends/cuda/kernels/formats/packed_of_256.cuh"
 #include "backends/cuda/kernels/formats/plain.cuh"
 #include "backends/cuda/kernels/formats/small.cuh"
 
-// X(NAME) for each type that weights may have.
-#define BP_CUDA_FORMATS(X)                                                                      \
-  X(F32)                                                                                        \
-  X(F16) X(BF16) X(F8_E4M3) X(F8_E5M2) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q8_1) X(Q2_K)  \
-      X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(Q8_K) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) \
-          X(IQ1_S) X(IQ1_M) X(IQ4_NL) X(IQ4_XS) X(MXFP4) X(NVFP4) X(TQ1_0) X(TQ2_0) X(Q1_0)     \
-              X(Q2_0)
-
 namespace bp::cuda {
 
-// Columns 8 * group to 8 * group + 7 of a row.
-template <class F>
-__device__ __forceinline__ void read_group(const uint8_t* row, uint32_t group, const void* grid,
+// Columns 8 * group to 8 * group + 7 of a row of a type that is not in planes.
+template <bp_dtype kDtype>
+__device__ __forceinline__ void read_group(const Matrix& matrix, const uint8_t* row, uint32_t group,
                                            Eight& out) {
+  using F = Format<kDtype>;
   constexpr uint32_t kGroups = F::kElements / 8;
-  F::read(row + static_cast<uint64_t>(group / kGroups) * F::kBytes, group % kGroups * 8, grid, out);
+  F::read(row + static_cast<uint64_t>(group / kGroups) * F::kBytes, group % kGroups * 8,
+          matrix.grid, out);
 }
+
+// As many values as are cheapest read together: two runs of 16, or eight.
+template <bp_dtype kDtype, bool kIsPacked = is_in_planes(kDtype)>
+struct Piece;
+
+template <bp_dtype kDtype>
+struct Piece<kDtype, true> {
+  static constexpr uint32_t kValues = kChunk;
+  float values[kValues];
+  uint32_t first;  // column of value 0
+
+  __device__ void read(const Matrix& matrix, const uint8_t* row, uint32_t piece) {
+    using P = Packed<kDtype>;
+    typename P::Raw raw;
+    Chunk chunk;
+    P::load({row, matrix.n_columns / P::kElements}, piece, raw);
+    P::unpack(raw, piece, chunk);
+    first = P::first_of_run0(piece);
+    BP_UNROLL
+    for (uint32_t i = 0; i < kValues; ++i) {
+      const auto q = static_cast<float>(static_cast<int8_t>(chunk.q[i / 4] >> (i % 4 * 8)));
+      values[i] = chunk.scale[i / kRun] * q;
+      if constexpr (P::kHasMinimum) values[i] -= chunk.minimum[i / kRun];
+    }
+  }
+  __device__ uint32_t column(uint32_t i) const {
+    return first + i / kRun * Packed<kDtype>::kRunDistance + i % kRun;
+  }
+};
+
+template <bp_dtype kDtype>
+struct Piece<kDtype, false> {
+  static constexpr uint32_t kValues = 8;
+  float values[kValues];
+  uint32_t first;
+
+  __device__ void read(const Matrix& matrix, const uint8_t* row, uint32_t piece) {
+    read_group<kDtype>(matrix, row, piece, values);
+    first = 8 * piece;
+  }
+  __device__ uint32_t column(uint32_t i) const { return first + i; }
+};
 
 }  // namespace bp::cuda

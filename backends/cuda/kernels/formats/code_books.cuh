@@ -139,39 +139,4 @@ struct Format<BP_DTYPE_IQ1_M> {
   }
 };
 
-// The 16 levels of iq4_nl and iq4_xs, as signed bytes: -127 -104 -83 -65 -49 -35 -22 -10 and
-// 1 13 25 38 53 69 89 113.
-__device__ __forceinline__ float iq4_level(uint32_t nibble) {
-  const uint64_t levels = nibble < 8 ? 0xf6eaddcfbfad9881ull : 0x7159453526190d01ull;
-  return static_cast<float>(static_cast<int8_t>(levels >> (nibble % 8 * 8)));
-}
-
-// | f16 d | qs[16] as in q4_0 |  d * level
-template <>
-struct Format<BP_DTYPE_IQ4_NL> {
-  BP_FORMAT_SIZES(32, 18);
-  __device__ static void read(const uint8_t* block, uint32_t first, const void*, Eight& out) {
-    const float d = load_f16(block);
-    const uint8_t* qs = block + 2 + first % 16;
-    for (uint32_t i = 0; i < 8; ++i) out[i] = d * iq4_level(qs[i] >> (first / 16 * 4) & 0xf);
-  }
-};
-
-// | f16 d | u16 high: 2 upper scale bits of 8 groups | low[4]: 4 lower bits, low nibble first |
-// | qs[128]: 16 bytes for 32 elements |  d * (scale - 32) * level
-template <>
-struct Format<BP_DTYPE_IQ4_XS> {
-  BP_FORMAT_SIZES(256, 136);
-  __device__ static void read(const uint8_t* block, uint32_t first, const void*, Eight& out) {
-    const uint32_t group = first / 32;
-    const uint32_t low = block[4 + group / 2] >> (group % 2 * 4) & 0xfu;
-    const uint32_t scale = low | (load_u16(block + 2) >> (2 * group) & 3) << 4;
-    const float factor = load_f16(block) * static_cast<float>(static_cast<int32_t>(scale) - 32);
-    const uint8_t* qs = block + 8 + group * 16 + first % 16;
-    for (uint32_t i = 0; i < 8; ++i) {
-      out[i] = factor * iq4_level(qs[i] >> (first % 32 / 16 * 4) & 0xf);
-    }
-  }
-};
-
 }  // namespace bp::cuda

@@ -1,5 +1,6 @@
 #pragma once
-// Four-bit floats with small float scales, ternary values, and one and two bits.
+// Four-bit floats with small float scales, ternary values, one and two bits, and the types that
+// activations have in files.
 
 #include "backends/cuda/kernels/formats/format.cuh"
 
@@ -10,19 +11,6 @@ __device__ __forceinline__ float twice_e2m1(uint32_t nibble) {
   const auto magnitude = static_cast<float>(0x0c08060403020100ull >> (nibble % 8 * 8) & 0xff);
   return nibble < 8 ? magnitude : -magnitude;
 }
-
-// | e8m0 scale | qs[16] as in q4_0 |
-template <>
-struct Format<BP_DTYPE_MXFP4> {
-  BP_FORMAT_SIZES(32, 17);
-  __device__ static void read(const uint8_t* block, uint32_t first, const void*, Eight& out) {
-    const float half_scale = e8m0_value(block[0]) * 0.5f;
-    const uint8_t* qs = block + 1 + first % 16;
-    for (uint32_t i = 0; i < 8; ++i) {
-      out[i] = twice_e2m1(qs[i] >> (first / 16 * 4) & 0xf) * half_scale;
-    }
-  }
-};
 
 // | unsigned e4m3 scales[4], of 16 elements | qs[32], 8 bytes for 16 elements |
 template <>
@@ -95,6 +83,29 @@ struct Format<BP_DTYPE_Q2_0> {
       const uint32_t q = block[2 + (first + i) / 4] >> (i % 4 * 2) & 3;
       out[i] = static_cast<float>(static_cast<int32_t>(q) - 1) * d;
     }
+  }
+};
+
+// | f16 d | f16 sum | s8 qs[32] |  d * q
+template <>
+struct Format<BP_DTYPE_Q8_1> {
+  BP_FORMAT_SIZES(32, 36);
+  __device__ static void read(const uint8_t* block, uint32_t first, const void*, Eight& out) {
+    const float d = load_f16(block);
+    for (uint32_t i = 0; i < 8; ++i) {
+      out[i] = static_cast<float>(load_s8(block + 4 + first + i)) * d;
+    }
+  }
+};
+
+// | f32 d | s8 qs[256] | s16 sums[16] |  d * q
+template <>
+struct Format<BP_DTYPE_Q8_K> {
+  BP_FORMAT_SIZES(256, 292);
+  __device__ static void read(const uint8_t* block, uint32_t first, const void*, Eight& out) {
+    const float d = __uint_as_float(load_u32(block));
+    for (uint32_t i = 0; i < 8; ++i)
+      out[i] = d * static_cast<float>(load_s8(block + 4 + first + i));
   }
 };
 

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <compare>
+#include <map>
+
+#include "backends/cuda/device/cublas.hpp"
+#include "backends/cuda/device/matrix_library.hpp"
+
+namespace bp::cuda {
+
+class CublasLibrary : public MatrixLibrary {
+ public:
+  static Result<std::unique_ptr<MatrixLibrary>> open(const CublasFunctions& functions,
+                                                     Device& device, cudaStream_t stream);
+  CublasLibrary(const CublasFunctions& functions, cudaStream_t stream, Memory workspace)
+      : lt_(functions), stream_(stream), workspace_(std::move(workspace)) {}
+  ~CublasLibrary() override;
+
+  Status multiply(const LibraryProduct& product) override;
+  [[nodiscard]] uint64_t n_bytes() const override { return workspace_.size(); }
+
+ private:
+  // What an algorithm is chosen by. The choice takes tens of microseconds and is kept: products of
+  // captured graphs choose while warming up, prompts when their length comes up for the first time.
+  struct Key {
+    bp_dtype dtype;
+    uint32_t n_rows, n_columns, n_in, y_stride;
+    uint64_t w_row_bytes, x_row_bytes;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Chosen {
+    cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
+    cublasLtMatmulAlgo_t algorithm{};
+  };
+  Result<const Chosen*> choose(const LibraryProduct& product);
+  Status find_algorithm(Chosen& chosen);
+  void release(const Chosen& chosen);
+
+  const CublasFunctions& lt_;
+  cudaStream_t stream_;
+  Memory workspace_;
+  cublasLtHandle_t handle_ = nullptr;
+  cublasLtMatmulDesc_t description_ = nullptr;  // y = w^T x, all by columns
+  std::map<Key, Chosen> chosen_;
+};
+
+}  // namespace bp::cuda

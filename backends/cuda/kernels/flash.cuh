@@ -1,0 +1,274 @@
+#pragma once
+
+#include "backends/cuda/kernels/flash.hpp"
+#include "backends/cuda/kernels/flash_tile.cuh"
+
+namespace bp::cuda {
+
+// The scores and sums of 16 query rows of a warp, in the registers of matrix products: a lane has
+// rows lane / 4 and + 8, of each group of eight columns 2 * (lane % 4) and the next.
+template <uint32_t kMaxV>
+struct FlashRows {
+  float largest[2] = {-INFINITY, -INFINITY};  // NaNs are passed over and come through exp
+  float denominator[2] = {};                  // the lane's own columns
+  float sums[kMaxV / 8][4] = {};
+};
+
+__device__ __forceinline__ float exp_of(float x) {
+  return exp2f(x * 1.44269504f);
+}
+// The largest and the sum of a row's four lanes.
+__device__ __forceinline__ float largest_of_row(float x) {
+  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
+}
+__device__ __forceinline__ float sum_of_row(float x) {
+  x += __shfl_xor_sync(kAllLanes, x, 1);
+  return x + __shfl_xor_sync(kAllLanes, x, 2);
+}
+
+// Where a matrix of four begins, for the row address of a lane: rows first, or columns first.
+struct LaneOfMatrix {
+  uint32_t row, column;
+};
+__device__ __forceinline__ LaneOfMatrix rows_first() {
+  const uint32_t m = lane_index() / 8, r = lane_index() % 8;
+  return {m % 2 * 8 + r, m / 2 * 8};
+}
+__device__ __forceinline__ LaneOfMatrix columns_first() {
+  const uint32_t m = lane_index() / 8, r = lane_index() % 8;
+  return {m / 2 * 8 + r, m % 2 * 8};
+}
+
+// scores[f] = the rows' queries by positions [first + 8 * f, + 8) of the tile.
+template <bool kIsF16>
+__device__ __forceinline__ void multiply_keys(const uint16_t* q, const uint16_t* k, uint32_t stride,
+                                              uint32_t n_columns, uint32_t first, uint32_t n_frags,
+                                              float (&scores)[8][4]) {
+  BP_UNROLL
+  for (uint32_t f = 0; f < 8; ++f) {
+    BP_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) scores[f][i] = 0;
+  }
+  const LaneOfMatrix of_q = rows_first(), of_k = columns_first();
+  for (uint32_t d = 0; d < n_columns; d += 16) {
+    uint32_t a[4];
+    load_matrices(a, q + of_q.row * stride + d + of_q.column);
+    BP_UNROLL
+    for (uint32_t f = 0; f < 8; f += 2) {
+      if (f >= n_frags) break;
+      uint32_t b[4];
+      load_matrices(b, k + (first + f * 8 + of_k.row) * stride + d + of_k.column);
+      multiply_halves<kIsF16>(scores[f], a, b[0], b[1]);
+      multiply_halves<kIsF16>(scores[f + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+// The softmax's weights of the positions in place of their scores; what was summed is scaled to the
+// new largest score.
+template <uint32_t kMaxV>
+__device__ __forceinline__ void weigh(const AttendParams& p, const Positions (&seen)[2],
+                                      uint32_t first_position, uint32_t n_frags,
+                                      float (&scores)[8][4], FlashRows<kMaxV>& rows) {
+  float top[2] = {-INFINITY, -INFINITY};
+  BP_UNROLL
+  for (uint32_t f = 0; f < 8; ++f) {
+    if (f >= n_frags) break;
+    BP_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t position = first_position + f * 8 + lane_index() % 4 * 2 + i % 2;
+      const bool is_seen = position >= seen[i / 2].begin && position < seen[i / 2].end;
+      float score = scores[f][i] * p.scale;
+      if (p.softcap != 0) score = soft_cap(p.softcap, score);
+      scores[f][i] = is_seen ? score : -INFINITY;
+      top[i / 2] = fmaxf(top[i / 2], scores[f][i]);
+    }
+  }
+  float base[2], rescale[2];
+  BP_UNROLL
+  for (uint32_t h = 0; h < 2; ++h) {
+    const float largest = fmaxf(rows.largest[h], largest_of_row(top[h]));
+    // All scores -inf or NaN so far: their weights are theirs to the power of e.
+    base[h] = largest == -INFINITY ? 0 : largest;
+    rescale[h] = exp_of(rows.largest[h] - base[h]);
+    rows.largest[h] = largest;
+    rows.denominator[h] *= rescale[h];
+  }
+  BP_UNROLL
+  for (uint32_t f = 0; f < 8; ++f) {
+    if (f >= n_frags) break;
+    BP_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) {
+      scores[f][i] = exp_of(scores[f][i] - base[i / 2]);
+      rows.denominator[i / 2] += scores[f][i];
+    }
+  }
+  BP_UNROLL
+  for (uint32_t f = 0; f < kMaxV / 8; ++f) {
+    BP_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) rows.sums[f][i] *= rescale[i / 2];
+  }
+}
+
+template <bool kIsF16, uint32_t kMaxV>
+__device__ __forceinline__ void add_values(const uint16_t* v, uint32_t stride, uint32_t n_columns,
+                                           uint32_t first, uint32_t n_frags,
+                                           const float (&weights)[8][4], FlashRows<kMaxV>& rows) {
+  const LaneOfMatrix of_v = rows_first();
+  BP_UNROLL
+  for (uint32_t f = 0; f < 8; f += 2) {
+    if (f >= n_frags) break;
+    const uint32_t a[4] = {pack_halves<kIsF16>(weights[f][0], weights[f][1]),
+                           pack_halves<kIsF16>(weights[f][2], weights[f][3]),
+                           pack_halves<kIsF16>(weights[f + 1][0], weights[f + 1][1]),
+                           pack_halves<kIsF16>(weights[f + 1][2], weights[f + 1][3])};
+    const uint16_t* at = v + (first + f * 8 + of_v.row) * stride + of_v.column;
+    BP_UNROLL
+    for (uint32_t d = 0; d < kMaxV; d += 16) {
+      if (d >= n_columns) break;
+      uint32_t b[4];
+      load_matrices_transposed(b, at + d);
+      multiply_halves<kIsF16>(rows.sums[d / 8], a, b[0], b[1]);
+      multiply_halves<kIsF16>(rows.sums[d / 8 + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+// What the warps have of each row, in shared memory.
+struct FlashPartials {
+  float* largest;      // [warps * 16]
+  float* denominator;  // [warps * 16]
+  float* sums;         // [warps * 16][stride]
+  uint32_t stride;
+};
+
+template <uint32_t kMaxV>
+__device__ __forceinline__ void store_partials(const FlashRows<kMaxV>& rows, uint32_t n_columns,
+                                               const FlashPartials& out) {
+  BP_UNROLL
+  for (uint32_t h = 0; h < 2; ++h) {
+    const float denominator = sum_of_row(rows.denominator[h]);
+    const uint32_t row = warp_index() * 16 + h * 8 + lane_index() / 4;
+    if (lane_index() % 4 == 0) {
+      out.largest[row] = rows.largest[h];
+      out.denominator[row] = denominator;
+    }
+    BP_UNROLL
+    for (uint32_t f = 0; f < kMaxV / 8; ++f) {
+      if (f * 8 >= n_columns) break;
+      float* at = out.sums + row * out.stride + f * 8 + lane_index() % 4 * 2;
+      at[0] = rows.sums[f][2 * h];
+      at[1] = rows.sums[f][2 * h + 1];
+    }
+  }
+}
+
+// Partials that have seen nothing, or nothing above -inf, have no weight.
+__device__ __forceinline__ float weight_of(float largest, float denominator, float top) {
+  const float base = largest == -INFINITY ? 0 : largest;
+  return denominator == 0 ? 0 : exp_of(base - top);
+}
+
+template <bp_dtype kDtype, uint32_t kMaxV>
+__global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams p) {
+  using Tile = FlashTile<kDtype>;
+  BP_DYNAMIC_SHARED(shared_bytes);
+  const FlashShapes shapes = flash_shapes(p.k.head_dim, p.v.head_dim);
+  const uint32_t n_heads = p.n_heads / p.k.n_heads;  // that share the KV head
+  const uint32_t kv_head = blockIdx.y;
+  const QueryTile tile = find_query_tile(p, kFlashRows / n_heads);
+  const uint32_t n_rows = tile.n_tokens * n_heads;
+  if (!tile.is_running) {
+    if (p.n_splits == 1) write_zeros(p, tile, kv_head, n_heads);
+    return;
+  }
+  auto* const q = reinterpret_cast<uint16_t*>(shared_bytes);  // [64][k_stride]
+  uint8_t* const stages = shared_bytes + kFlashRows * shapes.k_stride * 2;
+  load_queries<Tile::kIsF16>(p, tile, kv_head, n_heads, shapes, q);
+
+  // 16 rows for each warp, or all warps the same rows and each a quarter of the positions.
+  const bool shares_rows = n_rows <= 16;
+  const uint32_t first_row = shares_rows ? 0 : warp_index() * 16;
+  const uint32_t first = shares_rows ? warp_index() * 16 : 0, n_frags = shares_rows ? 2 : 8;
+  Positions seen[2];
+  BP_UNROLL
+  for (uint32_t h = 0; h < 2; ++h) {
+    const uint32_t row = first_row + h * 8 + lane_index() / 4;
+    seen[h] = {0, 0};
+    if (row < n_rows) seen[h] = visible(p, tile.first_token + row / n_heads, tile.sequence);
+  }
+  const Positions of_first = visible(p, tile.first_token, tile.sequence);
+  const Positions of_last = visible(p, tile.first_token + tile.n_tokens - 1, tile.sequence);
+  const Positions all{of_first.begin, of_last.end};
+  const uint32_t first_tile = all.begin / kFlashPositions;
+  const uint32_t n_tiles = (all.end + kFlashPositions - 1) / kFlashPositions - first_tile;
+  const uint32_t begin = first_tile + blockIdx.z * n_tiles / p.n_splits;
+  const uint32_t end = first_tile + (blockIdx.z + 1) * n_tiles / p.n_splits;
+
+  Tile tiles(p, shapes, stages, tile.sequence, kv_head, all);
+  FlashRows<kMaxV> rows;
+  if (begin < end) tiles.copy(begin, 0);
+  close_copies();
+  for (uint32_t t = begin; t < end; ++t) {
+    const uint32_t stage = (t - begin) % p.n_stages;
+    wait_for_copies<0>();
+    __syncthreads();
+    tiles.widen();
+    if (Tile::kIsWidened || p.n_stages > 1) {
+      if (t + 1 < end) tiles.copy(t + 1, (t + 1 - begin) % p.n_stages);
+      close_copies();
+    }
+    if (first_row < n_rows) {
+      float scores[8][4];
+      multiply_keys<Tile::kIsF16>(q + first_row * shapes.k_stride, tiles.k(stage), shapes.k_stride,
+                                  shapes.k_columns, first, n_frags, scores);
+      weigh(p, seen, t * kFlashPositions + first, n_frags, scores, rows);
+      add_values<Tile::kIsF16>(tiles.v(stage), shapes.v_stride, shapes.v_columns, first, n_frags,
+                               scores, rows);
+    }
+    if (!Tile::kIsWidened && p.n_stages == 1 && t + 1 < end) {
+      __syncthreads();
+      tiles.copy(t + 1, 0);
+      close_copies();
+    }
+  }
+  __syncthreads();
+
+  auto* const floats = reinterpret_cast<float*>(shared_bytes);
+  constexpr uint32_t kSlots = kFlashWarps * 16;
+  const FlashPartials partials{floats, floats + kSlots, floats + 2 * kSlots, shapes.v_columns + 4};
+  store_partials(rows, shapes.v_columns, partials);
+  __syncthreads();
+  const uint32_t step = shares_rows ? 16 : kSlots;  // from a slot of a row to its next one
+  for (uint32_t i = threadIdx.x; i < n_rows * p.v.head_dim; i += blockDim.x) {
+    const uint32_t row = i / p.v.head_dim, d = i % p.v.head_dim;
+    const uint32_t token = tile.first_token + row / n_heads;
+    const uint32_t head = kv_head * n_heads + row % n_heads;
+    const bool has_sink = p.sinks != nullptr && p.n_splits == 1;
+    float top = has_sink ? p.sinks[head] : -INFINITY;
+    for (uint32_t s = row; s < kSlots; s += step) top = fmaxf(top, partials.largest[s]);
+    const float base = top == -INFINITY ? 0 : top;
+    float denominator = has_sink ? exp_of(p.sinks[head] - base) : 0, sum = 0;
+    for (uint32_t s = row; s < kSlots; s += step) {
+      const float weight = weight_of(partials.largest[s], partials.denominator[s], base);
+      denominator += weight * partials.denominator[s];
+      if (weight != 0) sum += weight * partials.sums[s * partials.stride + d];
+    }
+    if (p.n_splits == 1) {
+      p.o.data[static_cast<uint64_t>(token) * p.o.stride + head * p.v.head_dim + d] =
+          sum / denominator;
+      continue;
+    }
+    float* out = split_of(p, token, head, blockIdx.z);
+    if (d == 0) out[0] = top, out[1] = denominator;
+    out[2 + d] = sum;
+  }
+}
+
+#define BP_CUDA_FLASH_CASE(NAME)                                                          \
+  case BP_DTYPE_##NAME:                                                                   \
+    if (p.v.head_dim <= 128) return {"flash_" #NAME, flash_attend<BP_DTYPE_##NAME, 128>}; \
+    return {"flash_" #NAME "_256", flash_attend<BP_DTYPE_##NAME, kMaxFlashDim>};
+
+}  // namespace bp::cuda

@@ -1,0 +1,231 @@
+#pragma once
+// What a block of flash_attend works on: its query rows, and tiles of K and V in shared memory.
+
+#include "backends/cuda/kernels/flash.hpp"
+#include "backends/cuda/kernels/positions.cuh"
+
+namespace bp::cuda {
+
+// Columns of K and V in shared memory, multiples of 16, and from a row to the next: 16 bytes more,
+// so that eight rows lie in different banks. In 16-bit values.
+struct FlashShapes {
+  uint32_t k_columns, k_stride, v_columns, v_stride;
+};
+__device__ __forceinline__ FlashShapes flash_shapes(uint32_t k_dim, uint32_t v_dim) {
+  const uint32_t k = (k_dim + 15) / 16 * 16, v = (v_dim + 15) / 16 * 16;
+  return {k, k + 8, v, v + 8};
+}
+
+template <bool kIsF16>
+__device__ __forceinline__ uint32_t pack_halves(float low, float high) {
+  return kIsF16 ? pack_f16(low, high) : pack_bf16(low, high);
+}
+template <bool kIsF16>
+__device__ __forceinline__ void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                uint32_t b1) {
+  const uint32_t b[2] = {b0, b1};
+  if constexpr (kIsF16) {
+    mma_f16(c, a, b);
+  } else {
+    mma_bf16(c, a, b);
+  }
+}
+
+// Tokens of one sequence, as many as a block has rows for.
+struct QueryTile {
+  uint32_t sequence, first_token, n_tokens;
+  bool is_running;
+};
+
+// Block blockIdx.x: tiles of all sequences one after another, then tiles of the tokens that pad the
+// step. All lanes of a warp find it together.
+__device__ __forceinline__ QueryTile find_query_tile(const AttendParams& p, uint32_t tokens) {
+  const StepView& step = *p.step;
+  uint32_t index = blockIdx.x;
+  for (uint32_t first = 0; first < step.n_seqs; first += kWarp) {
+    const uint32_t s = first + lane_index();
+    const uint32_t n_tokens = s < step.n_seqs ? step.query_start[s + 1] - step.query_start[s] : 0;
+    const uint32_t own = (n_tokens + tokens - 1) / tokens;
+    uint32_t until = own;  // tiles of the lanes up to this one
+    for (uint32_t d = 1; d < kWarp; d *= 2) {
+      const uint32_t below = __shfl_up_sync(kAllLanes, until, d);
+      if (lane_index() >= d) until += below;
+    }
+    const uint32_t total = __shfl_sync(kAllLanes, until, kWarp - 1);
+    if (index >= total) {
+      index -= total;
+      continue;
+    }
+    const auto lane = static_cast<uint32_t>(__ffs(__ballot_sync(kAllLanes, until > index)) - 1);
+    const uint32_t before = __shfl_sync(kAllLanes, until - own, lane);
+    const uint32_t sequence = first + lane;
+    const uint32_t begin = step.query_start[sequence] + (index - before) * tokens;
+    return {sequence, begin, min(tokens, step.query_start[sequence + 1] - begin),
+            step.is_running[sequence] != 0};
+  }
+  const uint32_t begin = step.n_tokens + index * tokens;
+  return {step.n_seqs, begin, begin < p.n_rows ? min(tokens, p.n_rows - begin) : 0, false};
+}
+
+__device__ __forceinline__ void write_zeros(const AttendParams& p, const QueryTile& tile,
+                                            uint32_t kv_head, uint32_t n_heads) {
+  const uint32_t width = n_heads * p.v.head_dim;
+  for (uint32_t i = threadIdx.x; i < tile.n_tokens * width; i += blockDim.x) {
+    const uint64_t row = tile.first_token + i / width;
+    p.o.data[row * p.o.stride + kv_head * width + i % width] = 0;
+  }
+}
+
+// Rows of queries in 16 bits; zeros for rows and columns that there are not.
+template <bool kIsF16>
+__device__ __forceinline__ void load_queries(const AttendParams& p, const QueryTile& tile,
+                                             uint32_t kv_head, uint32_t n_heads,
+                                             const FlashShapes& shapes, uint16_t* q) {
+  const uint32_t n_rows = tile.n_tokens * n_heads, dim = p.k.head_dim;
+  const uint32_t n_used = (n_rows + 15) / 16 * 16 * shapes.k_columns;
+  for (uint32_t i = threadIdx.x; i < n_used; i += blockDim.x) {
+    const uint32_t row = i / shapes.k_columns, d = i % shapes.k_columns;
+    float value = 0;
+    if (row < n_rows && d < dim) {
+      const uint64_t token = tile.first_token + row / n_heads;
+      value = p.q.data[token * p.q.stride + (kv_head * n_heads + row % n_heads) * dim + d];
+    }
+    q[row * shapes.k_stride + d] = kIsF16 ? f16_bits(value) : bf16_bits(value);
+  }
+}
+
+__device__ __forceinline__ float* split_of(const AttendParams& p, uint32_t token, uint32_t head,
+                                           uint32_t split) {
+  const uint64_t index = (static_cast<uint64_t>(token) * p.n_heads + head) * p.n_splits + split;
+  return p.partials + index * floats_of_split(p.v.head_dim);
+}
+
+// Tiles of 64 positions on their way into shared memory; positions outside of those that the block
+// sees become zeros, since theirs may hold anything.
+struct FlashSource {
+  const AttendParams& p;
+  const int32_t* blocks;
+  uint32_t kv_head;
+  Positions seen;
+
+  // n_pieces of 16 bytes of each row, those behind its end zeros.
+  __device__ void copy(const KvPlane& plane, uint32_t tile, uint32_t n_pieces, uint8_t* to,
+                       uint32_t stride_bytes) const {
+    for (uint32_t i = threadIdx.x; i < kFlashPositions * n_pieces; i += blockDim.x) {
+      const uint32_t row = i / n_pieces, piece = i % n_pieces;
+      const uint32_t position = tile * kFlashPositions + row;
+      const bool is_there =
+          position >= seen.begin && position < seen.end && piece * 16 < plane.row_bytes;
+      const uint32_t at = is_there ? position : seen.begin;
+      const auto block = static_cast<uint32_t>(blocks[at / plane.block_size]);
+      const uint8_t* from = kv_row(plane, block, kv_head, at % plane.block_size);
+      copy_async(to + row * stride_bytes + piece * 16, is_there ? from + piece * 16 : from,
+                 is_there ? 16 : 0);
+    }
+  }
+};
+
+__device__ __forceinline__ const int32_t* blocks_of(const AttendParams& p, uint32_t sequence) {
+  const StepView::BlockTable& table = p.step->tables[p.group];
+  return table.blocks + sequence * table.stride;
+}
+
+// A cache of 16-bit floats: multiplied as it is, from as many stages as there are.
+template <bool kF16>
+class FlashTileOfHalves {
+ public:
+  static constexpr bool kIsF16 = kF16;
+  static constexpr bool kIsWidened = false;
+  __device__ FlashTileOfHalves(const AttendParams& p, const FlashShapes& shapes, uint8_t* stages,
+                               uint32_t sequence, uint32_t kv_head, const Positions& seen)
+      : source_{p, blocks_of(p, sequence), kv_head, seen}, shapes_(shapes), stages_(stages) {}
+
+  __device__ void copy(uint32_t tile, uint32_t stage) const {
+    const AttendParams& p = source_.p;
+    source_.copy(p.k, tile, shapes_.k_columns / 8, bytes(k(stage)), shapes_.k_stride * 2);
+    source_.copy(p.v, tile, shapes_.v_columns / 8, bytes(v(stage)), shapes_.v_stride * 2);
+  }
+  __device__ void widen() const {}
+  __device__ uint16_t* k(uint32_t stage) const {
+    const uint32_t n_bytes = kFlashPositions * (shapes_.k_stride + shapes_.v_stride) * 2;
+    return reinterpret_cast<uint16_t*>(stages_ + stage * n_bytes);
+  }
+  __device__ uint16_t* v(uint32_t stage) const {
+    return k(stage) + kFlashPositions * shapes_.k_stride;
+  }
+
+ private:
+  __device__ static uint8_t* bytes(uint16_t* at) { return reinterpret_cast<uint8_t*>(at); }
+  FlashSource source_;
+  FlashShapes shapes_;
+  uint8_t* stages_;
+};
+
+// A cache of bytes: copied as it is, then widened into one tile of 16-bit floats that hold all its
+// values (8-bit floats) or nearly (8-bit integers, whose scales need the range of bf16).
+template <bp_dtype kDtype>
+class FlashTileOfBytes {
+ public:
+  static constexpr bool kIsF16 = kDtype == BP_DTYPE_F8_E4M3;
+  static constexpr bool kIsWidened = true;
+  __device__ FlashTileOfBytes(const AttendParams& p, const FlashShapes& shapes, uint8_t* stages,
+                              uint32_t sequence, uint32_t kv_head, const Positions& seen)
+      : source_{p, blocks_of(p, sequence), kv_head, seen},
+        shapes_(shapes),
+        halves_(reinterpret_cast<uint16_t*>(stages)),
+        raw_(stages + kFlashPositions * (shapes.k_stride + shapes.v_stride) * 2) {}
+
+  __device__ void copy(uint32_t tile, uint32_t) const {
+    const AttendParams& p = source_.p;
+    source_.copy(p.k, tile, p.k.row_bytes / 16, raw_, p.k.row_bytes);
+    source_.copy(p.v, tile, p.v.row_bytes / 16, raw_of_v(), p.v.row_bytes);
+  }
+  __device__ void widen() const {
+    widen_rows(source_.p.k, raw_, shapes_.k_columns, shapes_.k_stride, k(0));
+    widen_rows(source_.p.v, raw_of_v(), shapes_.v_columns, shapes_.v_stride, v(0));
+    __syncthreads();
+  }
+  __device__ uint16_t* k(uint32_t) const { return halves_; }
+  __device__ uint16_t* v(uint32_t) const { return halves_ + kFlashPositions * shapes_.k_stride; }
+
+ private:
+  __device__ uint8_t* raw_of_v() const { return raw_ + kFlashPositions * source_.p.k.row_bytes; }
+  // A thread for eight columns of a row.
+  __device__ static void widen_rows(const KvPlane& plane, uint8_t* raw, uint32_t n_columns,
+                                    uint32_t stride, uint16_t* to) {
+    const uint32_t n_groups = n_columns / 8;
+    for (uint32_t i = threadIdx.x; i < kFlashPositions * n_groups; i += blockDim.x) {
+      const uint32_t row = i / n_groups, first = i % n_groups * 8;
+      uint8_t* from = raw + row * plane.row_bytes;
+      uint32_t words[4];
+      BP_UNROLL
+      for (uint32_t w = 0; w < 4; ++w) {
+        const uint32_t d = first + 2 * w;
+        const float low = d < plane.head_dim ? KvFormat<kDtype>::read(plane, from, d) : 0;
+        const float high = d + 1 < plane.head_dim ? KvFormat<kDtype>::read(plane, from, d + 1) : 0;
+        words[w] = pack_halves<kIsF16>(low, high);
+      }
+      *reinterpret_cast<uint4*>(to + row * stride + first) = {words[0], words[1], words[2],
+                                                              words[3]};
+    }
+  }
+  FlashSource source_;
+  FlashShapes shapes_;
+  uint16_t* halves_;
+  uint8_t* raw_;
+};
+
+template <bp_dtype kDtype>
+struct FlashTile : FlashTileOfBytes<kDtype> {
+  using FlashTileOfBytes<kDtype>::FlashTileOfBytes;
+};
+template <>
+struct FlashTile<BP_DTYPE_F16> : FlashTileOfHalves<true> {
+  using FlashTileOfHalves<true>::FlashTileOfHalves;
+};
+template <>
+struct FlashTile<BP_DTYPE_BF16> : FlashTileOfHalves<false> {
+  using FlashTileOfHalves<false>::FlashTileOfHalves;
+};
+
+}  // namespace bp::cuda

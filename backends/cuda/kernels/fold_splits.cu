@@ -1,0 +1,51 @@
+#include "backends/cuda/kernels/flash.cuh"
+#include "backends/cuda/kernels/prepare.cuh"
+
+namespace bp::cuda {
+
+namespace {
+
+__global__ void __launch_bounds__(128) fold_splits(AttendParams p) {
+  const uint32_t t = blockIdx.x, head = blockIdx.y, n = p.v.head_dim;
+  float* out = p.o.data + static_cast<uint64_t>(t) * p.o.stride + head * n;
+  const bool is_running = p.step->is_running[p.step->sequence_of[t]] != 0;
+  float top = p.sinks == nullptr ? -INFINITY : p.sinks[head];
+  if (is_running) {
+    for (uint32_t s = 0; s < p.n_splits; ++s) top = fmaxf(top, split_of(p, t, head, s)[0]);
+  }
+  const float base = top == -INFINITY ? 0 : top;
+  for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) {
+    if (!is_running) {
+      out[d] = 0;
+      continue;
+    }
+    float denominator = p.sinks == nullptr ? 0 : exp_of(p.sinks[head] - base), sum = 0;
+    for (uint32_t s = 0; s < p.n_splits; ++s) {
+      const float* split = split_of(p, t, head, s);
+      const float weight = weight_of(split[0], split[1], base);
+      denominator += weight * split[1];
+      if (weight != 0) sum += weight * split[2 + d];
+    }
+    out[d] = sum / denominator;
+  }
+  if (p.form == XForm::kFloats) return;
+  __syncthreads();
+  uint8_t* prepared = p.prepared.data + t * p.prepared.stride_bytes;
+  const uint32_t n_in = p.n_heads * n, first = head * n;
+  // The last head writes the zeros behind the last column too.
+  const uint32_t end = head + 1 < p.n_heads ? n : columns_of_form(p.form, n_in) - first;
+  for (uint32_t at = threadIdx.x * kRunOfBytes; at < end; at += blockDim.x * kRunOfBytes) {
+    float values[kRunOfBytes];
+    BP_UNROLL
+    for (uint32_t i = 0; i < kRunOfBytes; ++i) values[i] = at + i < n ? out[at + i] : 0;
+    write_run(p.form, values, prepared, n_in, first + at);
+  }
+}
+
+}  // namespace
+
+Kernel<AttendParams> fold_splits_kernel() {
+  return {"fold_splits", fold_splits};
+}
+
+}  // namespace bp::cuda

@@ -1,0 +1,99 @@
+#include "backends/cuda/plan/product_path.hpp"
+
+#include <algorithm>
+
+#include "backends/cuda/kernels/experts.hpp"
+
+namespace bp::cuda {
+
+namespace {
+
+bool is_half(bp_dtype dtype) {
+  return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
+}
+
+bool is_expanded(ProductKind kind) {
+  return kind == ProductKind::kExpandedTiles || kind == ProductKind::kExpandedLibrary;
+}
+
+// The shape of a slice's product.
+ProductShape slice_of(const ProductShape& shape) {
+  return {BP_DTYPE_BF16, shape.n_in, std::min(shape.n_columns, columns_of_slice(shape)), 0, 0};
+}
+
+}  // namespace
+
+ProductKind product_kind(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  const bool has_tiles = tile_kernel(shape.dtype).function != nullptr;
+  const bool is_few = n_rows <= kProductRows || shape.dtype == BP_DTYPE_F32;
+  const bool one_by_one = shape.n_groups > 0 && (!has_tiles || shape.n_matrices > kMaxExperts);
+  if (is_few || one_by_one) {
+    return is_in_planes(shape.dtype) ? ProductKind::kPackedRows : ProductKind::kRows;
+  }
+  if (shape.n_groups > 0) return ProductKind::kTiles;
+  if (device.has_matrix_library) {
+    if (is_half(shape.dtype) && n_rows >= kLibraryRows) return ProductKind::kLibrary;
+    if (!is_half(shape.dtype) && n_rows >= kExpandedLibraryRows) {
+      return ProductKind::kExpandedLibrary;
+    }
+  }
+  return has_tiles ? ProductKind::kTiles : ProductKind::kExpandedTiles;
+}
+
+XForm form_of(ProductKind kind, bp_dtype dtype) {
+  if (kind == ProductKind::kRows) return XForm::kFloats;
+  if (kind == ProductKind::kPackedRows) return XForm::kBytes;
+  return dtype == BP_DTYPE_F16 ? XForm::kF16 : XForm::kBf16;
+}
+
+// Few rows need little of a block, and then more blocks read weights at once.
+uint32_t tile_warps(const ProductShape& shape, uint32_t n_rows) {
+  const uint32_t n = shape.n_groups == 0 ? n_rows : n_rows * shape.n_groups / shape.n_matrices;
+  return n > 32 ? 8 : 4;
+}
+
+// As many as give each multiprocessor two blocks, of two steps at least.
+uint32_t tile_splits(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  if (shape.n_groups > 0) return 1;
+  const uint32_t n_blocks =
+      divide_up(shape.n_columns, tile_warps(shape, n_rows) * kTileColumnsOfWarp) *
+      divide_up(n_rows, kTileRows);
+  const uint64_t partial_bytes = uint64_t{n_rows} * shape.n_columns * sizeof(float);
+  const auto most = static_cast<uint32_t>(
+      std::min<uint64_t>(divide_up(shape.n_in, kTileDepth) / 2, kMostPartialBytes / partial_bytes));
+  return std::clamp(2 * device.n_multiprocessors / n_blocks, 1u, std::max(most, 1u));
+}
+
+uint64_t most_partial_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  const ProductKind fewest = product_kind(shape, kProductRows + 1, device);
+  if (n_rows <= kProductRows || shape.n_groups > 0 ||
+      (fewest != ProductKind::kTiles && fewest != ProductKind::kExpandedTiles)) {
+    return 0;
+  }
+  const ProductShape own = is_expanded(fewest) ? slice_of(shape) : shape;
+  const uint32_t most = tile_splits(own, kProductRows + 1, device);  // more rows, fewer splits
+  if (most == 1) return 0;
+  return std::min(kMostPartialBytes, uint64_t{most} * n_rows * own.n_columns * sizeof(float));
+}
+
+uint32_t columns_of_slice(const ProductShape& shape) {
+  constexpr uint32_t kStep = 64;  // so that slices of y begin where libraries like them to
+  const uint64_t n =
+      std::max<uint64_t>(kSliceBytes / expanded_row_bytes(shape.n_in) / kStep * kStep, kStep);
+  return static_cast<uint32_t>(std::min<uint64_t>(n, shape.n_columns));
+}
+
+uint64_t sorted_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  const bool is_sorted =
+      shape.n_groups > 0 && product_kind(shape, n_rows, device) == ProductKind::kTiles;
+  if (!is_sorted) return 0;
+  const uint64_t n_pairs = uint64_t{n_rows} * shape.n_groups;
+  return (n_pairs + 3 * (n_pairs / kTileRows + 1 + shape.n_matrices)) * sizeof(uint32_t);
+}
+
+uint64_t slice_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  if (!is_expanded(product_kind(shape, n_rows, device))) return 0;
+  return columns_of_slice(shape) * expanded_row_bytes(shape.n_in);
+}
+
+}  // namespace bp::cuda

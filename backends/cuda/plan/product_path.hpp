@@ -1,0 +1,56 @@
+#pragma once
+// Which kernels a product takes for a number of rows, how its work is spread, and what memory it
+// needs beside x and y. The limits are where one is expected to overtake the other; they are to be
+// moved by measurement alone.
+
+#include "backends/cuda/device/device.hpp"
+#include "backends/cuda/kernels/product.hpp"
+
+namespace bp::cuda {
+
+enum class ProductKind {
+  kRows,             // floats by widened weights
+  kPackedRows,       // bytes by packed weights
+  kTiles,            // on tensor cores
+  kExpandedTiles,    // the weight made bf16 slice by slice, then tiles
+  kLibrary,          // by the device's library of matrix products
+  kExpandedLibrary,  // likewise, after the weight is made bf16
+};
+
+struct ProductShape {
+  bp_dtype dtype = BP_DTYPE_NONE;
+  uint32_t n_in = 0;
+  uint32_t n_columns = 0;   // of y, of a matrix
+  uint32_t n_groups = 0;    // 0: none
+  uint32_t n_matrices = 0;  // with groups
+};
+
+inline constexpr uint32_t kLibraryRows = 64;           // of 16-bit weights
+inline constexpr uint32_t kExpandedLibraryRows = 256;  // of other weights
+inline constexpr uint64_t kSliceBytes = 32u << 20;     // of an expanded weight: it stays in the L2
+inline constexpr uint64_t kMostPartialBytes = 16u << 20;
+
+[[nodiscard]] ProductKind product_kind(const ProductShape& shape, uint32_t n_rows,
+                                       const DeviceInfo& device);
+[[nodiscard]] XForm form_of(ProductKind kind, bp_dtype dtype);
+
+// How tiles are spread.
+[[nodiscard]] uint32_t tile_warps(const ProductShape& shape, uint32_t n_rows);
+[[nodiscard]] uint32_t tile_splits(const ProductShape& shape, uint32_t n_rows,
+                                   const DeviceInfo& device);
+
+// Bytes of the partial sums of any number of rows up to n_rows; 0 where none is split.
+[[nodiscard]] uint64_t most_partial_bytes(const ProductShape& shape, uint32_t n_rows,
+                                          const DeviceInfo& device);
+// Columns of y whose weights are expanded together, and their bytes; 0 where none are.
+[[nodiscard]] uint32_t columns_of_slice(const ProductShape& shape);
+[[nodiscard]] uint64_t slice_bytes(const ProductShape& shape, uint32_t n_rows,
+                                   const DeviceInfo& device);
+// Bytes of the sorted pairs of rows and groups; 0 where they are not sorted.
+[[nodiscard]] uint64_t sorted_bytes(const ProductShape& shape, uint32_t n_rows,
+                                    const DeviceInfo& device);
+[[nodiscard]] constexpr uint64_t expanded_row_bytes(uint32_t n_in) {
+  return round_up(n_in, 8) * uint64_t{2};
+}
+
+}  // namespace bp::cuda

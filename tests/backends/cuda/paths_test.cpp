@@ -1,0 +1,158 @@
+// Which kernels are chosen for which rows, types and shapes, how their work is spread, and that the
+// memory planned for any number of rows is enough for each.
+
+#include <gtest/gtest.h>
+
+#include "backends/cuda/kernels/kv.hpp"
+#include "backends/cuda/plan/attend_path.hpp"
+#include "backends/cuda/plan/product_path.hpp"
+
+namespace bp::cuda {
+namespace {
+
+DeviceInfo device(bool has_library) {
+  DeviceInfo info;
+  info.n_multiprocessors = 132;
+  info.shared_bytes_per_block = 227 << 10;
+  info.has_matrix_library = has_library;
+  return info;
+}
+
+ProductShape shape(bp_dtype dtype, uint32_t n_columns = 4096, uint32_t n_in = 4096) {
+  return {dtype, n_in, n_columns};
+}
+
+TEST(ProductPath, IsByTypeAndRows) {
+  struct Expected {
+    bp_dtype dtype;
+    uint32_t n_rows;
+    ProductKind without, with;  // the library
+  };
+  using K = ProductKind;
+  for (const auto& [dtype, n_rows, without, with] : {
+           Expected{BP_DTYPE_F32, 1, K::kRows, K::kRows},
+           {BP_DTYPE_F32, 4096, K::kRows, K::kRows},
+           {BP_DTYPE_BF16, 8, K::kRows, K::kRows},
+           {BP_DTYPE_BF16, 9, K::kTiles, K::kTiles},
+           {BP_DTYPE_BF16, 64, K::kTiles, K::kLibrary},
+           {BP_DTYPE_F8_E4M3, 64, K::kTiles, K::kTiles},
+           {BP_DTYPE_F8_E4M3, 256, K::kTiles, K::kExpandedLibrary},
+           {BP_DTYPE_Q4_K, 8, K::kPackedRows, K::kPackedRows},
+           {BP_DTYPE_Q4_K, 255, K::kTiles, K::kTiles},
+           {BP_DTYPE_Q4_K, 256, K::kTiles, K::kExpandedLibrary},
+           {BP_DTYPE_IQ3_S, 1, K::kRows, K::kRows},
+           {BP_DTYPE_IQ3_S, 9, K::kExpandedTiles, K::kExpandedTiles},
+           {BP_DTYPE_IQ3_S, 512, K::kExpandedTiles, K::kExpandedLibrary},
+       }) {
+    EXPECT_EQ(product_kind(shape(dtype), n_rows, device(false)), without) << dtype << n_rows;
+    EXPECT_EQ(product_kind(shape(dtype), n_rows, device(true)), with) << dtype << n_rows;
+  }
+}
+
+TEST(ProductPath, ExpertsAreSortedFromNineRowsOn) {
+  ProductShape experts = shape(BP_DTYPE_Q4_K, 1536);
+  experts.n_groups = 8;
+  experts.n_matrices = 128;
+  EXPECT_EQ(product_kind(experts, 8, device(true)), ProductKind::kPackedRows);
+  EXPECT_EQ(product_kind(experts, 2048, device(true)), ProductKind::kTiles);
+  EXPECT_EQ(sorted_bytes(experts, 8, device(true)), 0u);
+  const uint64_t n_pairs = 2048 * 8, n_tiles = n_pairs / kTileRows + 128;
+  EXPECT_GE(sorted_bytes(experts, 2048, device(true)), 4 * (n_pairs + 3 * n_tiles));
+  experts.dtype = BP_DTYPE_IQ3_S;
+  EXPECT_EQ(product_kind(experts, 2048, device(true)), ProductKind::kRows);
+}
+
+TEST(ProductPath, XIsInTheFormOfItsKernel) {
+  EXPECT_EQ(form_of(ProductKind::kRows, BP_DTYPE_BF16), XForm::kFloats);
+  EXPECT_EQ(form_of(ProductKind::kPackedRows, BP_DTYPE_Q4_K), XForm::kBytes);
+  EXPECT_EQ(form_of(ProductKind::kTiles, BP_DTYPE_Q4_K), XForm::kBf16);
+  EXPECT_EQ(form_of(ProductKind::kLibrary, BP_DTYPE_F16), XForm::kF16);
+}
+
+TEST(ProductPath, SplitsFillTheDeviceAndFitTheirMemory) {
+  for (const uint32_t n_columns : {33u, 1024u, 4096u, 28672u, 128256u}) {
+    for (const uint32_t n_in : {64u, 576u, 4096u, 14336u}) {
+      for (const bp_dtype dtype : {BP_DTYPE_Q4_K, BP_DTYPE_IQ3_S}) {
+        const ProductShape s = shape(dtype, n_columns, n_in);
+        const uint64_t n_bytes = most_partial_bytes(s, 2048, device(false));
+        EXPECT_LE(n_bytes, kMostPartialBytes);
+        for (uint32_t n = 9; n <= 2048; n += 5) {
+          const uint32_t n_splits = tile_splits(s, n, device(false));
+          EXPECT_GE(n_splits, 1u);
+          EXPECT_LE(n_splits, std::max(divide_up(n_in, kTileDepth) / 2, 1u));
+          if (n_splits == 1) continue;
+          EXPECT_LE(uint64_t{n_splits} * n * n_columns * 4, n_bytes);
+        }
+      }
+    }
+  }
+  EXPECT_GT(tile_splits(shape(BP_DTYPE_Q4_K, 1024), 9, device(false)), 8u);
+  EXPECT_EQ(tile_splits(shape(BP_DTYPE_Q4_K, 128256), 9, device(false)), 1u);
+}
+
+TEST(ProductPath, SlicesOfAnExpandedWeightFitTheirMemory) {
+  const ProductShape s = shape(BP_DTYPE_Q4_K, 128256);
+  const uint32_t n = columns_of_slice(s);
+  EXPECT_EQ(n, 4096u);
+  EXPECT_EQ(slice_bytes(s, 255, device(true)), 0u);
+  EXPECT_EQ(slice_bytes(s, 256, device(true)), kSliceBytes);
+  EXPECT_EQ(columns_of_slice(shape(BP_DTYPE_Q4_K, 100)), 100u);
+}
+
+AttendParams heads(bp_dtype dtype, uint32_t n_heads, uint32_t n_kv_heads, uint32_t dim) {
+  AttendParams p;
+  p.n_rows = 1;
+  p.n_heads = n_heads;
+  for (KvPlane* plane : {&p.k, &p.v}) {
+    plane->dtype = dtype;
+    plane->n_heads = n_kv_heads;
+    plane->head_dim = dim;
+    plane->row_bytes = kv_row_bytes(dtype, dim);
+    plane->block_size = 64;
+  }
+  return p;
+}
+
+TEST(AttendPath, TensorCoresForCachesThatTheyMultiply) {
+  for (const bp_dtype dtype : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F8_E4M3, BP_DTYPE_Q8_0}) {
+    EXPECT_EQ(flash_stages(heads(dtype, 32, 8, 128), device(false)), 2u);
+  }
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F32, 32, 8, 128), device(false)), 0u);
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 128, 1, 128), device(false)), 0u);
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 16, 1, 576), device(false)), 0u);
+  AttendParams mixed = heads(BP_DTYPE_F16, 32, 8, 128);
+  mixed.v.dtype = BP_DTYPE_Q8_0;
+  EXPECT_EQ(flash_stages(mixed, device(false)), 0u);
+}
+
+TEST(AttendPath, LittleSharedMemoryTakesOneTile) {
+  DeviceInfo small = device(false);
+  small.shared_bytes_per_block = 99 << 10;
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 8, 8, 128), small), 2u);
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 8, 8, 256), small), 1u);
+  small.shared_bytes_per_block = 64 << 10;
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 8, 8, 128), small), 1u);
+  EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 8, 8, 256), small), 0u);
+}
+
+TEST(AttendPath, FewSequencesAreSplitWithinTheirMemory) {
+  AttendParams p = heads(BP_DTYPE_F16, 32, 8, 128);
+  const uint64_t n_bytes = most_split_bytes(32, 8, 128, device(false));
+  for (const uint32_t n_rows : {1u, 2u, 3u, 8u, 16u, 33u, 256u}) {
+    p.n_rows = n_rows;
+    const uint32_t n = flash_splits(p, true, 8192, device(false));
+    if (n > 1) {
+      EXPECT_LE(uint64_t{n} * n_rows * 32 * floats_of_split(128) * sizeof(float), n_bytes);
+    }
+    EXPECT_LE(n, kMaxFlashSplits);
+    EXPECT_EQ(flash_splits(p, false, 8192, device(false)), 1u);
+  }
+  p.n_rows = 1;
+  EXPECT_EQ(flash_splits(p, true, 8192, device(false)), kMaxFlashSplits);
+  EXPECT_EQ(flash_splits(p, true, 100, device(false)), 2u);
+  p.n_rows = 256;
+  EXPECT_EQ(flash_splits(p, true, 8192, device(false)), 1u);
+}
+
+}  // namespace
+}  // namespace bp::cuda
