@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # run.sh PART...: what a machine with a GPU is asked, in parts of less than 10 minutes each. Needs
 # nvcc, g++, cmake and, for the comparison with PyTorch, python3 with torch and transformers.
-#   build        builds backend, conform, measure and ceilings in $BUILD (build/cuda)
+#   build        builds backend, conform, measure, products and ceilings in $BUILD (build/cuda)
 #   conform      backplane-conform's levels for backends
 #   memcheck racecheck   the ops and steps levels under compute-sanitizer
 #   ceilings     copy bandwidth and cuBLASLt's products
+#   products     one product by type and rows, with cuBLASLt and without
 #   decode       8B shapes, batch 1 to 256, bf16 and q4_K
 #   prefill      8B shapes, 512 to 4096 tokens, bf16 and q4_K; decode at depth
 #   torch        the same bf16 decode and prefill by transformers
@@ -25,6 +26,7 @@ part_build() {
 }
 part_conform() {
   "$build/bin/conform" "$plugin" load abi errors steps threads ops --time-scale 3
+  "$build/bin/conform" "$plugin" steps ops --time-scale 3 matrix_library=false
   "$build/bin/conform" "$plugin" life --time-scale 5
 }
 sanitize() {
@@ -34,23 +36,33 @@ sanitize() {
 part_memcheck() { sanitize memcheck; }
 part_racecheck() { sanitize racecheck; }
 part_ceilings() { "$build/bin/ceilings"; }
+part_products() {
+  local rows="1 2 4 8 9 16 32 64 128 256 512 2048"
+  for dtype in bf16 q8_0 q4_K q6_K; do
+    for shape in "4096 6144" "14336 4096"; do
+      for library in true false; do
+        "$build/bin/products" "$plugin" $dtype $shape matrix_library=$library $rows
+      done
+    done
+  done
+}
 part_decode() {
   for dtype in bf16 q4_K q8_0; do
-    "$build/bin/measure" "$plugin" 8b $dtype decode:1:0 decode:1:512 decode:4:512 decode:16:512 \
+    "$build/bin/measure" "$plugin" 8b $dtype decode:1:0 decode:1:512 decode:2:512 decode:8:512 decode:4:512 decode:16:512 \
       decode:64:512 decode:256:512 prefill:1:0
   done
 }
 part_prefill() {
   for dtype in bf16 q4_K q8_0; do
     "$build/bin/measure" "$plugin" 8b $dtype --steps 10 prefill:512:0 prefill:2048:0 \
-      prefill:4096:0 prefill:512:3584 decode:1:3584 decode:16:3584
+      prefill:4096:0 prefill:512:3584 decode:1:3584 decode:16:3584 decode:1:7680
   done
 }
 part_torch() { python3 bench/cuda/torch_peer.py; }
 
-[[ $# -gt 0 ]] || { sed -n 2,11p "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n 2,12p "$0"; exit 2; }
 parts=("$@")
-[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings decode prefill torch)
+[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings products decode prefill torch)
 for part in "${parts[@]}"; do
   echo "== $part"
   "part_$part" 2>&1 | tee "$out/$part.txt"

@@ -188,6 +188,26 @@ class Model {
 
 }  // namespace
 
+void build_products(uint32_t n_in, uint32_t n_out, uint32_t n_products, bp_dtype dtype,
+                    conformance::ProgramBuilder& builder) {
+  Random random;
+  std::vector<float> rows(16 * size_t{n_in});
+  for (float& x : rows) x = random.small();
+  const uint32_t table = builder.add_weight("rows", BP_DTYPE_F32, {16, n_in}, rows);
+  const uint32_t x = builder.add_value(n_in);
+  bp_attr_embed embed{};
+  embed.scale = 1;
+  builder.add_op(BP_OP_EMBED, {builder.add_ids()}, {x}, {table}, ProgramBuilder::attributes(embed));
+  uint32_t y = x;
+  for (uint32_t i = 0; i < n_products; ++i) {
+    const uint32_t w = builder.add_encoded_weight(
+        "w", dtype, {n_out, n_in}, random_matrix(dtype, uint64_t{n_out} * n_in, random));
+    y = builder.add_value(n_out);
+    builder.add_op(BP_OP_LINEAR, {x}, {y}, {w}, ProgramBuilder::attributes(bp_attr_linear{}));
+  }
+  builder.add_output(y);
+}
+
 uint64_t Shape::n_weights() const {
   const uint64_t attention = uint64_t{dim} * head_dim * (2 * n_heads + 2 * n_kv_heads);
   return n_layers * (attention + uint64_t{3} * dim * n_ff) + uint64_t{dim} * n_vocab;

@@ -21,6 +21,11 @@ struct Shape {
 
 [[nodiscard]] std::optional<Shape> find_shape(std::string_view name);  // "8b", "1b", "tiny"
 
+// n_products products of one weight's shape, by different weights, of the same rows; the last of
+// them is the output. Embeddings of 16 ids come first.
+void build_products(uint32_t n_in, uint32_t n_out, uint32_t n_products, bp_dtype dtype,
+                    conformance::ProgramBuilder& builder);
+
 void build_model(const Shape& shape, bp_dtype dtype, conformance::ProgramBuilder& builder);
 
 }  // namespace bp::bench
