@@ -49,14 +49,25 @@ uint32_t fit_rows(const Sequence& s, uint32_t& n, uint32_t room) {
   return n_rows;
 }
 
+// Whether all others that hold the sequence's state go on to entries of their own in this step.
+bool soon_owns_state(const Sequence& s, const ScheduleContext& c, const Plan& plan) {
+  const auto leaves = [&](const Planned& planned) {
+    const kv::BlockTable& other = planned.sequence->table;
+    return other.state == s.table.state && other.next_state != other.state;
+  };
+  const auto n_leaving = std::ranges::count_if(plan.sequences, leaves);
+  return n_leaving + 1 == static_cast<int64_t>(c.kv.n_state_holders(s.table));
+}
+
 void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContext& c, Plan& plan) {
   uint32_t n = std::min(n_tokens, s.n_tokens() - s.n_computed);
   const uint32_t n_rows = fit_rows(s, n, row_room);
   if (n == 0) return;
   if (!c.kv.reserve(s.table, s.n_computed, s.n_computed + n, plan.block_ops)) {
     // Where preempted sequences shared blocks, fewer came free than the scheduler could know. A
-    // sequence that waits for a state entry lets go of the one it shares with others.
-    if (c.kv.lacks_state(s.table)) preempt(s, c);
+    // sequence that waits for a state entry lets go of the one it shares with others, unless they
+    // leave it.
+    if (c.kv.lacks_state(s.table) && !soon_owns_state(s, c, plan)) preempt(s, c);
     return;
   }
   plan.sequences.push_back({&s, n});

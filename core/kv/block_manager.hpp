@@ -69,6 +69,10 @@ class BlockManager {
   [[nodiscard]] bool has_states() const { return states_.is_used(); }
   // Whether reserve fails until other tables give up state entries.
   [[nodiscard]] bool lacks_state(const BlockTable& table) const;
+  // Tables that hold the state of this one, itself included; 0 where it has none.
+  [[nodiscard]] uint32_t n_state_holders(const BlockTable& table) const {
+    return table.state == kZeroState ? 0 : states_.n_holders(table.state);
+  }
   // The reserved positions are computed: next_state becomes the state.
   void advance_state(BlockTable& table);
   // A table that shares the blocks of the first n_tokens tokens, which are all that are computed,

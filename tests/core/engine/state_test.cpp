@@ -63,6 +63,16 @@ TEST_F(StateTest, ChoicesBeginWithTheStateOfTheirPrompt) {
   EXPECT_GT(model.n_states_shared, 0u);
 }
 
+// The last choice waits a step for the entry that the others leave.
+TEST_F(StateTest, ChoicesThatFillTheEntriesShareTheComputedPrompt) {
+  start_with_state(with_entries(6));
+  Request request = make_request(make_prompt(4, 33), 20);
+  request.n = 5;
+  expect_greedy(submit(request), request.prompt, 20, 5);
+  EXPECT_EQ(engine->stats().preemptions.get(), 0u);
+  EXPECT_EQ(model.n_computed_tokens, 33u + 5 * 19);
+}
+
 // Three entries, and five choices that begin with one of them.
 TEST_F(StateTest, ChoicesWithoutAnEntryAreComputedAgain) {
   start_with_state(with_entries(4));
