@@ -20,17 +20,9 @@ namespace bp::cli {
 
 namespace {
 
-// Of all that goes into the products of one step.
+// Of all that goes into the products of one step; the backend and this program hold it.
 constexpr uint64_t kStepBytes = uint64_t{256} << 20;
-
-// Replaces a model's program by one that gives what goes into its products.
-Status observe(model::LoadedModel& model, std::vector<convert::ProductInput>& inputs) {
-  BP_ASSIGN(const auto bodies, model::OpBodies::load(model::default_resource_folders().ops));
-  BP_ASSIGN(auto observed, convert::observe_products(model.program, bodies));
-  model.program = std::move(observed.program);
-  inputs = std::move(observed.inputs);
-  return {};
-}
+constexpr uint32_t kLeastStepTokens = 64;
 
 uint32_t tokens_of_step(const model::Program& program) {
   uint64_t row_bytes = 1;
@@ -39,12 +31,22 @@ uint32_t tokens_of_step(const model::Program& program) {
     row_bytes += c.values[c.outputs[i]].width * sizeof(float);
   }
   return static_cast<uint32_t>(
-      std::clamp<uint64_t>(kStepBytes / row_bytes / 64 * 64, 64, SingleSequence::kMaxStepTokens));
+      std::clamp<uint64_t>(kStepBytes / row_bytes / kLeastStepTokens * kLeastStepTokens,
+                           kLeastStepTokens, SingleSequence::kMaxStepTokens));
+}
+
+// Replaces a model's program by one that gives what goes into its products.
+Result<uint32_t> observe(model::LoadedModel& model, std::vector<convert::ProductInput>& inputs) {
+  BP_ASSIGN(const auto bodies, model::OpBodies::load(model::default_resource_folders().ops));
+  BP_ASSIGN(auto observed, convert::observe_products(model.program, bodies));
+  model.program = std::move(observed.program);
+  inputs = std::move(observed.inputs);
+  return tokens_of_step(model.program);
 }
 
 Status run_window(std::span<const int32_t> window, SingleSequence& sequence,
                   convert::ProductSums& sums) {
-  const uint32_t n_step = tokens_of_step(sequence.model().program);
+  const uint32_t n_step = sequence.max_step_tokens();
   std::vector<std::vector<float>> outputs;
   for (size_t done = 0; done < window.size(); done += n_step) {
     const auto piece = window.subspan(done, std::min<size_t>(n_step, window.size() - done));

@@ -20,10 +20,11 @@ Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint3
   limits.context = context;
   limits.max_step_tokens = kMaxStepTokens;
   limits.max_sequences = 1;
-  limits.max_output_rows = max_rows;
   BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config));
-  if (change) BP_TRY(change(model));
-  limits.max_output_rows *= model.program.c().n_outputs;
+  if (change) {
+    BP_ASSIGN(limits.max_step_tokens, change(model));
+  }
+  limits.max_output_rows = std::min(max_rows, limits.max_step_tokens) * model.program.c().n_outputs;
   BP_ASSIGN(runtime::CompiledModel compiled,
             runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
   BP_ASSIGN(const runtime::KvPlan plan, runtime::plan_kv(compiled, context, std::nullopt));
@@ -54,10 +55,10 @@ Status SingleSequence::check(std::span<const int32_t> tokens) const {
 // The rows wanted fall into the last step.
 Status SingleSequence::append(std::span<const int32_t> tokens, uint32_t position, uint32_t n_rows,
                               float* logits) {
+  const size_t most = max_step_tokens();
   while (!tokens.empty()) {
     const size_t rest = tokens.size() > n_rows ? tokens.size() - n_rows : tokens.size();
-    const size_t n =
-        tokens.size() <= kMaxStepTokens ? tokens.size() : std::min<size_t>(kMaxStepTokens, rest);
+    const size_t n = tokens.size() <= most ? tokens.size() : std::min(most, rest);
     const bool is_last = n == tokens.size();
     BP_TRY(step_logits(tokens.first(n), position, is_last ? n_rows : 0, logits));
     tokens = tokens.subspan(n);
