@@ -153,6 +153,8 @@ FAMILIES = {
         mlp_only_layers=[1], linear_conv_kernel_dim=5), HUGGING_FACE),
     "qwen3next-plain": ("Qwen3NextForCausalLM", "Qwen3NextConfig", base(
         **DELTA, num_hidden_layers=6, full_attention_interval=3), BOTH),
+    "qwen3next-fused": ("Qwen3NextForCausalLM", "Qwen3NextConfig", base(
+        **DELTA, num_hidden_layers=6, full_attention_interval=3), BOTH),
     "lfm2": ("Lfm2ForCausalLM", "Lfm2Config", base(**CONV, conv_bias=True, conv_L_cache=4), HUGGING_FACE),
     "lfm2-plain": ("Lfm2ForCausalLM", "Lfm2Config", dict(base(**CONV), tie_word_embeddings=True), BOTH),
     "lfm2moe": ("Lfm2MoeForCausalLM", "Lfm2MoeConfig", dict(

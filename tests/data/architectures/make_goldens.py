@@ -296,7 +296,8 @@ def make(family):
         golden["huggingface"] = (hugging_face_mxfp4 if is_mxfp4 else hugging_face)(folder)
         golden["older_metadata"] = older_style(golden["huggingface"]["metadata"])
         if "gguf" in FAMILIES[family][3]:
-            fused = dict(fuse_qkv=True) if family.endswith("fused") else {}
+            has_experts = "num_experts" in FAMILIES[family][2]
+            fused = {"fuse_gate_up_exps" if has_experts else "fuse_qkv": family.endswith("fused")}
             golden["gguf"] = gguf_mxfp4(folder) if is_mxfp4 else gguf_form(folder, **fused)
     text = json.dumps(golden, separators=(",", ":"))
     for key in ("huggingface", "older_metadata", "gguf", "tensors", "prompts", "decoded"):
