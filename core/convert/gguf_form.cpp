@@ -59,6 +59,7 @@ Result<std::unique_ptr<GgufForm>> GgufForm::create(model::ModelFile& source,
   BP_TRY(form->read_written(written));
   BP_TRY(form->plan_tensors(written));
   BP_TRY(form->compare(written).with_context(source.path()));
+  BP_TRY(form->put_tokenizer());
   BP_TRY(form->open());
   return form;
 }
@@ -98,11 +99,6 @@ Status GgufForm::put_metadata() {
   std::filesystem::path folder(source_.path());
   if (!folder.has_filename()) folder = folder.parent_path();
   metadata_.put_string("general.name", folder.filename().string());
-  if (!has_tokenizer(source_.metadata())) return {};
-  BP_ASSIGN(auto vocabulary, text::read_vocabulary(source_.metadata()));
-  auto in_gguf = text::gguf_vocabulary(std::move(vocabulary), integer(scope_, "n_vocab"));
-  if (!in_gguf.ok()) return in_gguf.status().with_context(source_.path());
-  put_vocabulary(*in_gguf, metadata_);
   return {};
 }
 
@@ -117,6 +113,16 @@ Status GgufForm::give_divisors(const model::RopeSpec& spec, const model::RopeTab
     divisors.push_back(unscaled.inv_freq[i] / table.inv_freq[i]);
   }
   tensors_.give(spec.divisors, std::move(divisors));
+  return {};
+}
+
+// After plan_tensors: the embedding has as many rows as the vocabulary is padded to.
+Status GgufForm::put_tokenizer() {
+  if (!has_tokenizer(source_.metadata())) return {};
+  BP_ASSIGN(auto vocabulary, text::read_vocabulary(source_.metadata()));
+  auto in_gguf = text::gguf_vocabulary(std::move(vocabulary), integer(scope_, "n_vocab"));
+  if (!in_gguf.ok()) return in_gguf.status().with_context(source_.path());
+  put_vocabulary(*in_gguf, metadata_);
   return {};
 }
 

@@ -26,6 +26,7 @@ class GgufForm {
   GgufForm(model::ModelFile& source, model::ArchitectureChoice choice, const bp_threads* threads);
 
   Status put_metadata();
+  Status put_tokenizer();
   // Opens what is there so far as a file of metadata, and reads its hyper-parameters.
   Status open();
   Status read_written(model::ModelScope& written) const;

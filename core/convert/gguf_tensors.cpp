@@ -65,19 +65,17 @@ Result<std::vector<const std::byte*>> selected(const model::Selection& selection
   return out;
 }
 
-std::vector<std::byte> transposed(const std::vector<std::byte>& from, uint64_t n_matrices,
-                                  uint64_t n_rows, uint64_t n_columns, uint64_t element_bytes) {
-  std::vector<std::byte> out(from.size());
+void transpose(const std::vector<std::byte>& from, uint64_t n_matrices, uint64_t n_rows,
+               uint64_t n_columns, uint64_t element_bytes, std::byte* out) {
   for (uint64_t m = 0; m < n_matrices; ++m) {
     const uint64_t base = m * n_rows * n_columns;
     for (uint64_t r = 0; r < n_rows; ++r) {
       for (uint64_t c = 0; c < n_columns; ++c) {
-        std::memcpy(out.data() + (base + c * n_rows + r) * element_bytes,
+        std::memcpy(out + (base + c * n_rows + r) * element_bytes,
                     from.data() + (base + r * n_columns + c) * element_bytes, element_bytes);
       }
     }
   }
-  return out;
 }
 
 }  // namespace
@@ -90,19 +88,24 @@ GgufTensors::GgufTensors(model::ModelFile& file, const model::ArchitectureChoice
       threads_(threads),
       norm_offsets_(norm_offsets(choice.architecture)) {}
 
-Status GgufTensors::bind(int64_t layer) {
-  if (layer_ && layer_->index == layer) {
+Status GgufTensors::bind(int64_t layer, model::Binding binding) {
+  if (layer_ && layer_->index == layer && layer_->binding == binding) {
     scope_.weights = &layer_->weights;
     return {};
   }
-  layer_.emplace(Layer{layer, {}, layer < 0 ? std::map<std::string, uint32_t>() : model_weights_});
+  if (layer_) layer_->binder->release();
+  layer_.emplace(Layer{layer,
+                       {},
+                       layer < 0 ? std::map<std::string, uint32_t>() : model_weights_,
+                       binding,
+                       std::nullopt});
   if (layer >= 0) {
     scope_.values["i"] = layer;
   } else {
     scope_.values.erase("i");
   }
-  model::TensorBinder binder(file_, choice_, scope_, layer_->parts, {});
-  BP_TRY(binder.bind(layer, layer_->weights));
+  layer_->binder.emplace(file_, choice_, scope_, layer_->parts, model::QuantizeAtLoad{}, binding);
+  BP_TRY(layer_->binder->bind(layer, layer_->weights));
   if (layer < 0) model_weights_ = layer_->weights;
   return {};
 }
@@ -122,12 +125,13 @@ Result<std::vector<GgufTensor>> GgufTensors::plan(int64_t n_layers, const std::s
                                                   const model::Scope& written) {
   const auto names = gguf_names(file_, choice_.architecture, n_layers);
   BP_TRY(check_places(names, n_layers));
+  auto begin = names.begin();
   for (int64_t layer = -1; layer < n_layers; ++layer) {
-    BP_TRY(bind(layer));
-    std::vector<NamedWeight> of_layer;
-    std::ranges::copy_if(names, std::back_inserter(of_layer),
-                         [&](const NamedWeight& weight) { return weight.layer == layer; });
-    BP_TRY(plan_layer(of_layer, pairing, written));
+    BP_TRY(bind(layer, model::Binding::kShapes));
+    const auto end =
+        std::find_if(begin, names.end(), [&](const auto& w) { return w.layer != layer; });
+    BP_TRY(plan_layer({begin, end}, pairing, written));
+    begin = end;
   }
   std::vector<GgufTensor> tensors;
   for (const Planned& planned : planned_) tensors.push_back(planned.tensor);
@@ -170,7 +174,7 @@ Status GgufTensors::check_place(const model::WeightSpec& spec, int64_t layer,
   return {};
 }
 
-Status GgufTensors::plan_layer(const std::vector<NamedWeight>& names, const std::string& pairing,
+Status GgufTensors::plan_layer(std::span<const NamedWeight> names, const std::string& pairing,
                                const model::Scope& written) {
   const auto own_pairing = scope_.find("rope_pairing");
   const bool turns = own_pairing && own_pairing->as_string() != nullptr && !pairing.empty() &&
@@ -244,9 +248,7 @@ Status GgufTensors::add(Planned planned, const bp_weight_part& part, uint64_t n_
   const bool is_matrix = quantize::is_quantised(planned.tensor.name, planned.tensor.dims.size());
   const bool is_split = made_by && made_by->transpose && is_block_quantised(part.dtype);
   if (is_matrix && !is_split && planned.added == 0) planned.tensor.dtype = part.dtype;
-  const bool is_there = std::ranges::any_of(
-      planned_, [&](const Planned& other) { return other.tensor.name == planned.tensor.name; });
-  if (is_there) {
+  if (!planned_names_.insert(planned.tensor.name).second) {
     return unsupported(fmt::format("{}: two weights of layer {} would be '{}' in a GGUF file",
                                    file_.path(), planned.weight.layer, planned.tensor.name));
   }
@@ -314,30 +316,29 @@ Status GgufTensors::make(size_t i, void* out) {
     return {};
   }
   const model::WeightSpec& spec = *planned.weight.spec;
-  BP_TRY(bind(planned.weight.layer));
+  BP_TRY(bind(planned.weight.layer, model::Binding::kData));
   const bp_weight_part& part = *part_of(spec.made_of.empty() ? spec.name : spec.made_of);
   BP_ASSIGN(const auto rows, rows_of(planned));
   const uint64_t width = width_of(part), n_bytes = row_bytes(part.dtype, width);
-  std::vector<std::byte> bytes(rows.size() * n_bytes);
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::memcpy(bytes.data() + r * n_bytes, rows[r], n_bytes);
-  }
-  bp_dtype dtype = part.dtype;
+  const bool is_transposed = spec.made_by && spec.made_by->transpose;
+  const bool is_converted = planned.tensor.dtype != part.dtype;
+  std::vector<std::byte> bytes(is_transposed || is_converted ? rows.size() * n_bytes : 0);
+  auto* joined = bytes.empty() ? static_cast<std::byte*>(out) : bytes.data();
+  for (size_t r = 0; r < rows.size(); ++r) std::memcpy(joined + r * n_bytes, rows[r], n_bytes);
   const uint64_t n = rows.size() * width;
-  if (planned.tensor.dtype != dtype) {
-    std::vector<std::byte> floats(n * sizeof(float));
-    const quantize::Rows from{dtype, bytes.data(), n_bytes, rows.size(), width};
-    BP_TRY(quantize::convert_rows(from, BP_DTYPE_F32, {}, threads_, floats.data()));
+  if (is_converted) {
+    std::vector<std::byte> floats(is_transposed ? n * sizeof(float) : 0);
+    const quantize::Rows from{part.dtype, joined, n_bytes, rows.size(), width};
+    BP_TRY(quantize::convert_rows(from, BP_DTYPE_F32, {}, threads_,
+                                  is_transposed ? floats.data() : out));
     bytes = std::move(floats);
-    dtype = BP_DTYPE_F32;
   }
-  if (spec.made_by && spec.made_by->transpose) {
+  if (is_transposed) {
     const auto& dims = planned.tensor.dims;
     const uint64_t n_columns = dims[dims.size() - 2], n_rows = dims.back();
-    bytes = transposed(bytes, n / (n_rows * n_columns), n_rows, n_columns,
-                       dtype_info(dtype).block_bytes);
+    transpose(bytes, n / (n_rows * n_columns), n_rows, n_columns,
+              dtype_info(planned.tensor.dtype).block_bytes, static_cast<std::byte*>(out));
   }
-  std::memcpy(out, bytes.data(), bytes.size());
   auto* values = static_cast<float*>(out);
   for (uint64_t k = 0; planned.added != 0 && k < n; ++k) values[k] += planned.added;
   return {};

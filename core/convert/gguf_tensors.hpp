@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,8 @@ class GgufTensors {
     int64_t index;
     model::ProgramParts parts;
     std::map<std::string, uint32_t> weights;
+    model::Binding binding;
+    std::optional<model::TensorBinder> binder;
   };
   struct Planned {
     NamedWeight weight;
@@ -54,11 +57,12 @@ class GgufTensors {
     bool turns = false;  // rows of heads, halves to pairs
   };
 
-  Status bind(int64_t layer);
+  // The layer bound before gives its memory back.
+  Status bind(int64_t layer, model::Binding binding);
   [[nodiscard]] Status check_places(const std::vector<NamedWeight>& names, int64_t n_layers) const;
   [[nodiscard]] Status check_place(const model::WeightSpec& spec, int64_t layer,
                                    const std::set<std::string_view>& written) const;
-  Status plan_layer(const std::vector<NamedWeight>& names, const std::string& pairing,
+  Status plan_layer(std::span<const NamedWeight> names, const std::string& pairing,
                     const model::Scope& written);
   Status plan_values(const NamedWeight& weight);
   [[nodiscard]] std::vector<uint64_t> source_dims(const NamedWeight& weight) const;
@@ -76,6 +80,7 @@ class GgufTensors {
   std::map<std::string, uint32_t> model_weights_;
   std::optional<Layer> layer_;
   std::vector<Planned> planned_;
+  std::set<std::string> planned_names_;
   std::map<std::string, std::vector<float>> given_;  // by weight
 };
 

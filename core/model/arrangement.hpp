@@ -37,13 +37,19 @@ struct Arrangement {
   static Result<Arrangement> parse(const base::Yaml& node);
 };
 
-struct ArrangedTensor {
+struct ArrangedShape {
   bp_dtype dtype;
   std::vector<uint64_t> dims;  // outermost first; with `rows`, all but the innermost in one
+};
+
+struct ArrangedTensor {
+  ArrangedShape shape;
   std::shared_ptr<const std::vector<uint8_t>> bytes;  // without gaps
 };
 
 // `parts` are what is stacked, or one tensor. Errors do not name the tensor.
+Result<ArrangedShape> arranged_shape(const Arrangement& arrangement,
+                                     std::span<const bp_tensor* const> parts, const Scope& scope);
 Result<ArrangedTensor> arrange(const Arrangement& arrangement, std::span<const TensorData> parts,
                                const Scope& scope);
 

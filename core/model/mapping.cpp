@@ -49,4 +49,12 @@ Mapping::~Mapping() {
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void Mapping::drop(uint64_t first, uint64_t n_bytes) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = (first + page - 1) / page * page, end = (first + n_bytes) / page * page;
+  if (begin >= end) return;
+  static_cast<void>(
+      ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_DONTNEED));
+}
+
 }  // namespace bp::model

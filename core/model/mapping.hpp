@@ -2,6 +2,7 @@
 // A whole file mapped for reading.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  // Frees the memory of the pages inside of bytes() [first, first + n_bytes), which come back from
+  // the file when they are read.
+  void drop(uint64_t first, uint64_t n_bytes) const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int64_t modified_ns() const { return modified_ns_; }  // since the epoch
 

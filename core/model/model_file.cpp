@@ -125,6 +125,18 @@ Result<uint64_t> spanned_bytes(const bp_tensor& tensor) {
   return bytes;
 }
 
+uint64_t rows_of(const bp_tensor& tensor) {
+  uint64_t rows = 1;
+  for (uint32_t d = 0; d + 1 < tensor.n_dims; ++d) rows *= tensor.dims[d];
+  return rows;
+}
+
+// Without gaps between rows.
+uint64_t bytes_in(const bp_tensor& tensor) {
+  const uint64_t width = tensor.n_dims == 0 ? 1 : tensor.dims[tensor.n_dims - 1];
+  return rows_of(tensor) * row_bytes(tensor.dtype, width);
+}
+
 }  // namespace
 
 std::string dims_text(std::span<const uint64_t> dims) {
@@ -226,16 +238,24 @@ Result<TensorData> ModelFile::data(const bp_tensor& tensor) {
 }
 
 void ModelFile::release(const bp_tensor& tensor) {
+  if (tensor.offset != BP_NO_OFFSET) {
+    mappings_[tensor.file]->drop(tensor.offset, tensor.n_bytes);
+    return;
+  }
   const std::lock_guard lock(read_mutex_);
   read_.erase(&tensor);
 }
 
+uint64_t ModelFile::held_bytes() {
+  const std::lock_guard lock(read_mutex_);
+  uint64_t n_bytes = 0;
+  for (const auto& [tensor, bytes] : read_) n_bytes += bytes == nullptr ? 0 : bytes_in(*tensor);
+  return n_bytes;
+}
+
 Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
   const std::lock_guard lock(read_mutex_);
-  const uint64_t width = tensor.n_dims == 0 ? 1 : tensor.dims[tensor.n_dims - 1];
-  const uint64_t row = row_bytes(tensor.dtype, width);
-  uint64_t rows = 1;
-  for (uint32_t d = 0; d + 1 < tensor.n_dims; ++d) rows *= tensor.dims[d];
+  const uint64_t rows = rows_of(tensor), row = bytes_in(tensor) / rows;
   auto& bytes = read_[&tensor];
   if (bytes != nullptr) return TensorData{&tensor, bytes.get(), row, rows * row};
   const std::string place = fmt::format("{}: tensor '{}'", path_, view(tensor.name));

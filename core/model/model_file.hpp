@@ -55,9 +55,11 @@ class ModelFile {
   // The bytes of one of tensors(): mapped, or read into memory that this object keeps.
   // [any-thread]
   Result<TensorData> data(const bp_tensor& tensor);
-  // Gives back memory that data() has read the tensor into, whose bytes nobody uses any longer.
-  // [any-thread]
+  // Gives back the memory of a tensor's bytes, which nobody uses any longer; data() reads them
+  // anew. [any-thread]
   void release(const bp_tensor& tensor);
+  // Memory that data() has read tensors into. [any-thread]
+  [[nodiscard]] uint64_t held_bytes();
 
   // Identifies the bytes: paths, sizes, times of change, metadata keys and the tensor table.
   [[nodiscard]] std::string content_key() const;
@@ -78,7 +80,8 @@ class ModelFile {
   std::unordered_map<std::string_view, const bp_metadata*> metadata_by_key_;
   std::unordered_map<std::string_view, const bp_tensor*> tensors_by_name_;
   std::mutex read_mutex_;
-  std::unordered_map<const bp_tensor*, std::unique_ptr<std::byte[]>> read_;  // by read_mutex_
+  // By read_mutex_.
+  std::unordered_map<const bp_tensor*, std::unique_ptr<std::byte[]>> read_;
 };
 
 // "[32, 64]", outermost first.

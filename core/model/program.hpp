@@ -40,7 +40,7 @@ struct ProgramParts {
   std::vector<bp_kv_slot> kv_slots;
   std::vector<bp_kv_group> kv_groups;
   std::vector<bp_state_slot> state_slots;
-  std::vector<std::shared_ptr<const void>> owned;  // memory behind weights that no file holds
+  std::vector<std::shared_ptr<const void>> owned;  // data of weights that no file holds
 
   uint32_t add_value(const bp_value& value);
   uint32_t add_weight(Weight weight);

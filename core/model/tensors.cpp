@@ -62,6 +62,10 @@ Status TensorBinder::bind(int64_t layer, std::map<std::string, uint32_t>& weight
   for (const WeightSpec& spec : architecture_.weights) {
     if (spec.per_layer == (layer >= 0)) BP_TRY(bind_one(spec, layer, weights));
   }
+  for (const bp_tensor* tensor : let_go_later_) {
+    if (bound_.at(tensor) == BP_NONE) file_.release(*tensor);
+  }
+  let_go_later_.clear();
   return {};
 }
 
@@ -83,7 +87,7 @@ Status TensorBinder::bind_one(const WeightSpec& spec, int64_t layer,
     const std::string& name = names[k];
     const auto& arrangement = spec.sources.find(file_.dialect())->second[k].arrangement;
     if (arrangement) {
-      BP_ASSIGN(weights[spec.name], bind_arranged(spec, *arrangement, name));
+      BP_ASSIGN(weights[spec.name], bind_arranged(spec, *arrangement, name, layer));
     } else if (const bp_tensor* tensor = file_.find_tensor(name)) {
       BP_ASSIGN(weights[spec.name], bind_tensor(spec, *tensor));
     } else {
@@ -149,12 +153,12 @@ Result<uint32_t> TensorBinder::bind_tensor(const WeightSpec& spec, const bp_tens
 }
 
 Result<uint32_t> TensorBinder::bind_arranged(const WeightSpec& spec, const Arrangement& arrangement,
-                                             const std::string& name) {
+                                             const std::string& name, int64_t layer) {
   int64_t n_parts = 1;
   if (arrangement.stack) {
     BP_ASSIGN(n_parts, arrangement.stack->integer(scope_));
   }
-  std::vector<TensorData> parts;
+  std::vector<const bp_tensor*> parts;
   for (int64_t n = 0; n < n_parts; ++n) {
     const std::string part = replace_all(name, "{n}", std::to_string(n));
     const bp_tensor* tensor = file_.find_tensor(part);
@@ -163,29 +167,55 @@ Result<uint32_t> TensorBinder::bind_arranged(const WeightSpec& spec, const Arran
       return invalid_argument(fmt::format("{}: missing tensor '{}' for weight {} ({})",
                                           file_.path(), part, spec.name, spec.place.place()));
     }
-    BP_ASSIGN(const TensorData data, file_.data(*tensor));
-    parts.push_back(data);
-    bound_.emplace(tensor, BP_NONE);
+    parts.push_back(tensor);
   }
   if (parts.empty()) return BP_NONE;
-  auto arranged = arrange(arrangement, parts, scope_);
-  for (const TensorData& part : parts) {
-    if (bound_.at(part.info) == BP_NONE) file_.release(*part.info);
+  const auto tensor = arranged(arrangement, parts);
+  for (const bp_tensor* part : parts) let_go(*part, layer);
+  if (!tensor.ok()) {
+    return tensor.status().with_context(fmt::format("{}: tensor '{}' (weight {}, {})", file_.path(),
+                                                    name, spec.name, spec.place.place()));
   }
-  if (!arranged.ok()) {
-    return arranged.status().with_context(fmt::format(
-        "{}: tensor '{}' (weight {}, {})", file_.path(), name, spec.name, spec.place.place()));
+  BP_ASSIGN(const auto dims, check(spec, name, tensor->shape.dtype, tensor->shape.dims));
+  return add(name, *tensor, dims);
+}
+
+Result<ArrangedTensor> TensorBinder::arranged(const Arrangement& arrangement,
+                                              const std::vector<const bp_tensor*>& parts) {
+  for (const bp_tensor* part : parts) bound_.emplace(part, BP_NONE);
+  if (binding_ == Binding::kShapes) {
+    BP_ASSIGN(auto shape, arranged_shape(arrangement, parts, scope_));
+    return ArrangedTensor{std::move(shape), std::make_shared<const std::vector<uint8_t>>()};
   }
-  BP_ASSIGN(const auto dims, check(spec, name, arranged->dtype, arranged->dims));
-  return add(name, *arranged, dims);
+  std::vector<TensorData> data;
+  for (const bp_tensor* part : parts) {
+    BP_ASSIGN(const TensorData of_part, file_.data(*part));
+    data.push_back(of_part);
+  }
+  return arrange(arrangement, data, scope_);
+}
+
+void TensorBinder::let_go(const bp_tensor& tensor, int64_t layer) {
+  const auto has_it = [&](const WeightSpec& spec) {
+    return std::ranges::count(names_of(spec, file_.dialect(), layer), view(tensor.name)) > 0;
+  };
+  if (std::ranges::count_if(architecture_.weights, has_it) > 1) {
+    let_go_later_.push_back(&tensor);
+  } else if (bound_.at(&tensor) == BP_NONE) {
+    file_.release(tensor);
+  }
 }
 
 Result<uint32_t> TensorBinder::add(const bp_tensor& tensor, std::span<const uint64_t> dims) {
   const auto it = bound_.find(&tensor);
   if (it != bound_.end() && it->second != BP_NONE) return it->second;
-  BP_ASSIGN(const TensorData data, file_.data(tensor));
   const bool mapped = tensor.offset != BP_NO_OFFSET;
   const uint64_t width = tensor.dims[tensor.n_dims - 1];
+  const uint64_t row_stride = mapped ? tensor.row_stride_bytes : row_bytes(tensor.dtype, width);
+  TensorData data{&tensor, nullptr, row_stride, tensor.n_bytes};
+  if (binding_ == Binding::kData) {
+    BP_ASSIGN(data, file_.data(tensor));
+  }
   const bool same_rows = dims.back() == width;
   if (!same_rows && data.row_stride_bytes != row_bytes(tensor.dtype, width)) {
     return invalid_argument(fmt::format("{}: tensor '{}' has gaps between its rows, expected one",
@@ -210,14 +240,14 @@ uint32_t TensorBinder::add(const std::string& name, const ArrangedTensor& tensor
                            std::span<const uint64_t> dims) {
   bp_weight_part part{};
   part.role = BP_PART_DATA;
-  part.dtype = tensor.dtype;
+  part.dtype = tensor.shape.dtype;
   part.n_dims = static_cast<uint32_t>(dims.size());
   part.file = BP_NONE;
   std::ranges::copy(dims, part.dims);
-  part.row_stride_bytes = row_bytes(tensor.dtype, dims.back());
+  part.row_stride_bytes = row_bytes(part.dtype, dims.back());
   part.n_bytes = tensor.bytes->size();
   part.data = tensor.bytes->data();
-  parts_.owned.push_back(tensor.bytes);
+  parts_.owned.emplace_back(tensor.bytes, part.data);
   return parts_.add_weight({name, {part}});
 }
 
@@ -236,6 +266,7 @@ quantize::ModelShape TensorBinder::shape() const {
     return static_cast<uint32_t>(std::clamp<int64_t>(most, 0, UINT32_MAX));
   };
   quantize::ModelShape shape;
+  shape.architecture = architecture_.id;
   shape.n_layers = largest("n_layers");
   shape.heads_per_kv_head = largest("n_heads") / std::max(largest("n_kv_heads"), 1u);
   shape.n_experts = largest("n_experts");
@@ -246,7 +277,22 @@ quantize::ModelShape TensorBinder::shape() const {
              return file_.find_tensor(name) != nullptr;
            });
   });
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    if (has_values(layer)) shape.value_layers.push_back(layer);
+  }
   return shape;
+}
+
+bool TensorBinder::has_values(int64_t layer) const {
+  return std::ranges::any_of(architecture_.weights, [&](const WeightSpec& spec) {
+    const bool is_value = std::ranges::any_of(
+        names_of(spec, "gguf", layer),
+        [](const std::string& name) { return quantize::value_layer(name).has_value(); });
+    return is_value && std::ranges::any_of(
+                           names_of(spec, file_.dialect(), layer), [&](const std::string& name) {
+                             return file_.find_tensor(replace_all(name, "{n}", "0")) != nullptr;
+                           });
+  });
 }
 
 Status TensorBinder::quantise(const WeightSpec& spec, int64_t layer, uint32_t weight) {
@@ -256,8 +302,9 @@ Status TensorBinder::quantise(const WeightSpec& spec, int64_t layer, uint32_t we
   const std::string& name = gguf_names.empty() ? parts_.weights[weight].name : gguf_names[0];
   if (!quantize::is_quantised(name, part.n_dims)) return {};
   const uint64_t width = part.dims[part.n_dims - 1];
+  if (!shape_) shape_ = shape();
   const bp_dtype dtype =
-      quantize::choose_type(*quantize_.mixture, shape(), name, width, part.n_dims > 2).dtype;
+      quantize::choose_type(*quantize_.mixture, *shape_, name, width, part.n_dims > 2).dtype;
   if (dtype == part.dtype) return {};
   uint64_t n_rows = 1;
   for (uint32_t d = 0; d + 1 < part.n_dims; ++d) n_rows *= part.dims[d];
@@ -268,14 +315,28 @@ Status TensorBinder::quantise(const WeightSpec& spec, int64_t layer, uint32_t we
     return status.with_context(
         fmt::format("{}: tensor '{}'", file_.path(), parts_.weights[weight].name));
   }
+  free_source(weight);
   part.dtype = dtype;
   part.row_stride_bytes = row_bytes(dtype, width);
   part.file = BP_NONE;
   part.file_offset = 0;
   part.n_bytes = bytes->size();
   part.data = bytes->data();
-  parts_.owned.push_back(bytes);
+  parts_.owned.emplace_back(bytes, part.data);
   return {};
+}
+
+void TensorBinder::free_source(uint32_t weight) {
+  const Weight& replaced = parts_.weights[weight];
+  const auto n_copies = std::erase_if(
+      parts_.owned, [&](const auto& bytes) { return bytes.get() == replaced.parts[0].data; });
+  if (n_copies > 0) return;
+  const bp_tensor* tensor = file_.find_tensor(replaced.name);
+  if (tensor != nullptr && bound_.contains(tensor)) file_.release(*tensor);
+}
+
+void TensorBinder::release() {
+  for (const auto& [tensor, weight] : bound_) file_.release(*tensor);
 }
 
 bool TensorBinder::is_ignored(std::string_view name) const {

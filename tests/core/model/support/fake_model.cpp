@@ -73,6 +73,7 @@ bp_status FakeModel::read(bp_model_file* file, uint64_t tensor, uint64_t first_r
   const auto& model = *static_cast<const FakeModel*>(file->impl);
   const bp_tensor& entry = model.tensors_[tensor];
   const uint64_t row = row_bytes(entry.dtype, entry.dims[entry.n_dims - 1]);
+  ++model.n_reads[std::string(view(entry.name))];
   std::memset(destination, 0, n_rows * row);
   const auto values = model.values_.find(std::string(view(entry.name)));
   if (values == model.values_.end()) return BP_OK;
@@ -107,6 +108,7 @@ Result<LoadedModel> FakeModel::load(ResourceFolders folders, bool strict, uint32
   options.folders = std::move(folders);
   options.strict = strict;
   options.context = context;
+  options.quantize = quantize;
   return load_model(options);
 }
 

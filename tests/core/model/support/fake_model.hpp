@@ -28,6 +28,8 @@ class FakeModel {
   bp_tensor& entry(const std::string& name);
   std::vector<std::string> files;
   bool can_read = true;
+  QuantizeAtLoad quantize;                          // of load()
+  mutable std::map<std::string, uint32_t> n_reads;  // of each tensor, whole or in parts
 
   // Loads it; refers to this object.
   Result<LoadedModel> load(ResourceFolders folders, bool strict = false,
