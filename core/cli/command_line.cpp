@@ -153,14 +153,19 @@ void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
   auto* sub = app.add_subcommand("quantize", "write a model with fewer bits a weight");
   sub->add_option("IN", o.in, "a GGUF file or a Hugging Face folder, best in f16, bf16 or f32")
       ->required();
-  sub->add_option("OUT", o.out, "the GGUF file to write")->required();
+  auto* out = sub->add_option("OUT", o.out, "the GGUF file to write");
+  auto* dry_run = sub->add_flag("--dry-run", o.dry_run, "write nothing, print each tensor's type");
   sub->add_option("--type", o.type, "Q4_K_M, Q8_0, IQ3_XXS, ... (docs/quantize.md)")
       ->required()
       ->check(known_mixture);
   sub->add_flag("--pure", o.pure, "the same type for all weights");
   sub->add_option("--imatrix", o.imatrix, "which columns count, as `backplane imatrix` measures");
   sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
-  sub->callback([&] { command = [&] { return quantize(o); }; });
+  sub->callback([&, out, dry_run] {
+    if (out->empty() == dry_run->empty())
+      throw CLI::ValidationError("give either OUT or --dry-run");
+    command = [&] { return quantize(o); };
+  });
 }
 
 void add_imatrix(CLI::App& app, ImatrixOptions& o, Command& command) {

@@ -87,6 +87,7 @@ struct QuantizeOptions {
   std::string out;
   std::string type;
   bool pure = false;
+  bool dry_run = false;
   std::string imatrix;     // a file, or empty
   uint32_t n_threads = 0;  // 0: all
 };

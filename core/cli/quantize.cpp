@@ -4,7 +4,9 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/progress.hpp"
@@ -23,13 +25,20 @@ Result<std::optional<convert::ImportanceMatrix>> read_imatrix(runtime::Runtime& 
   return std::optional(std::move(matrix));
 }
 
-void print(const convert::QuantizeReport& report, const std::string& out) {
+void print(const convert::QuantizeReport& report, const std::string& title) {
   for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
   const auto megabytes = [](uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  fmt::print("{}: {:.1f} MB to {:.1f} MB, {:.2f} bits a weight\n", out,
+  fmt::print("{}: {:.1f} MB to {:.1f} MB, {:.2f} bits a weight\n", title,
              megabytes(report.bytes_before), megabytes(report.bytes_after),
              8.0 * static_cast<double>(report.bytes_after) /
                  static_cast<double>(std::max<uint64_t>(report.n_parameters, 1)));
+}
+
+void print_types(const convert::QuantizeReport& report) {
+  for (const convert::TensorChange& tensor : report.tensors) {
+    fmt::print("{} {} {} {}\n", tensor.name, fmt::join(tensor.dims, "x"), dtype_name(tensor.before),
+               dtype_name(tensor.after));
+  }
 }
 
 }  // namespace
@@ -46,6 +55,13 @@ Status quantize(const QuantizeOptions& options) {
   how.importance = imatrix ? &*imatrix : nullptr;
   how.threads = runtime->threads();
   how.progress = progress.c();
+  if (options.dry_run) {
+    BP_ASSIGN(const auto plan, convert::plan_quantize(*in, how));
+    progress.clear();
+    print_types(plan);
+    print(plan, options.type);
+    return {};
+  }
   auto report = convert::quantize_file(*in, options.out, how);
   progress.clear();
   if (!report.ok()) return report.status();

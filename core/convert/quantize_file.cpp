@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -34,6 +35,7 @@ quantize::ModelShape shape_of(const model::ModelFile& file, bool has_importance)
   const auto architecture = metadata.get_or<std::string_view>("general.architecture", "");
   const std::string arch(architecture.ok() ? *architecture : "");
   quantize::ModelShape shape;
+  shape.architecture = arch;
   shape.n_layers = largest(metadata, arch + ".block_count");
   const uint32_t n_heads = largest(metadata, arch + ".attention.head_count");
   const uint32_t n_kv_heads = largest(metadata, arch + ".attention.head_count_kv");
@@ -41,6 +43,11 @@ quantize::ModelShape shape_of(const model::ModelFile& file, bool has_importance)
   shape.n_experts = largest(metadata, arch + ".expert_count");
   shape.has_output = file.find_tensor("output.weight") != nullptr;
   shape.has_importance = has_importance;
+  std::set<uint32_t> value_layers;
+  for (const bp_tensor& tensor : file.tensors()) {
+    if (const auto layer = quantize::value_layer(view(tensor.name))) value_layers.insert(*layer);
+  }
+  shape.value_layers.assign(value_layers.begin(), value_layers.end());
   return shape;
 }
 
@@ -55,14 +62,23 @@ class FileQuantizer {
   FileQuantizer(model::ModelFile& in, const QuantizeOptions& options)
       : in_(in), options_(options), shape_(shape_of(in, options.importance != nullptr)) {}
 
-  Result<QuantizeReport> run(const std::string& out) {
-    std::vector<GgufTensor> tensors;
+  const QuantizeReport& plan() {
     for (const bp_tensor& tensor : in_.tensors()) {
       const auto dims = model::dims_of(tensor);
-      tensors.push_back(
-          {std::string(view(tensor.name)), type_of(tensor), {dims.begin(), dims.end()}});
+      report_.tensors.push_back({std::string(view(tensor.name)),
+                                 {dims.begin(), dims.end()},
+                                 tensor.dtype,
+                                 type_of(tensor)});
+      count(report_.tensors.back());
     }
     add_notes();
+    return report_;
+  }
+
+  Result<QuantizeReport> run(const std::string& out) {
+    plan();
+    std::vector<GgufTensor> tensors;
+    for (const TensorChange& t : report_.tensors) tensors.push_back({t.name, t.after, t.dims});
     BP_ASSIGN(const auto alignment, in_.metadata().get_or<uint32_t>("general.alignment", 32));
     BP_ASSIGN(GgufWriter writer, GgufWriter::create(out));
     BP_TRY(writer.begin(metadata(), tensors, alignment));
@@ -77,10 +93,6 @@ class FileQuantizer {
   bp_dtype type_of(const bp_tensor& tensor) {
     const std::string name(view(tensor.name));
     const uint64_t width = tensor.dims[tensor.n_dims - 1];
-    uint64_t n = 1;
-    for (const uint64_t dim : model::dims_of(tensor)) n *= dim;
-    report_.n_parameters += n;
-    total_ += n;
     if (!quantize::is_quantised(name, tensor.n_dims)) return tensor.dtype;
     const quantize::Mixture& mixture = *options_.mixture;
     const quantize::ChosenType chosen =
@@ -96,6 +108,14 @@ class FileQuantizer {
                     tensor.dtype != chosen.dtype;
     without_importance_ |= options_.importance == nullptr && needs_importance(chosen.dtype);
     return chosen.dtype;
+  }
+
+  void count(const TensorChange& tensor) {
+    uint64_t n = 1;
+    for (const uint64_t dim : tensor.dims) n *= dim;
+    report_.n_parameters += n;
+    report_.bytes_before += n / tensor.dims.back() * row_bytes(tensor.before, tensor.dims.back());
+    report_.bytes_after += n / tensor.dims.back() * row_bytes(tensor.after, tensor.dims.back());
   }
 
   void add_notes() {
@@ -157,8 +177,6 @@ class FileQuantizer {
       }
     }
     in_.release(tensor);
-    report_.bytes_before += n_rows * row_bytes(tensor.dtype, width);
-    report_.bytes_after += n_rows * row_bytes(to, width);
     return {};
   }
 
@@ -184,7 +202,8 @@ class FileQuantizer {
     done_ += n_elements;
     const bp_progress* progress = options_.progress;
     if (progress == nullptr) return {};
-    if (progress->report(progress->user, done_, total_) != 0) return cancelled("stopped");
+    if (progress->report(progress->user, done_, report_.n_parameters) != 0)
+      return cancelled("stopped");
     return {};
   }
 
@@ -193,11 +212,17 @@ class FileQuantizer {
   const quantize::ModelShape shape_;
   QuantizeReport report_;
   bool requantised_ = false, without_importance_ = false;
-  uint64_t done_ = 0, total_ = 0;  // elements
+  uint64_t done_ = 0;  // elements
   std::vector<std::byte> piece_;
 };
 
 }  // namespace
+
+Result<QuantizeReport> plan_quantize(model::ModelFile& in, const QuantizeOptions& options) {
+  if (in.dialect() == "gguf") return FileQuantizer(in, options).plan();
+  BP_ASSIGN(const auto form, GgufForm::create(in, options.folders, options.threads));
+  return FileQuantizer(form->file(), options).plan();
+}
 
 Result<QuantizeReport> quantize_file(model::ModelFile& in, const std::string& out,
                                      const QuantizeOptions& options) {

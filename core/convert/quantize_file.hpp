@@ -24,13 +24,22 @@ struct QuantizeOptions {
   const bp_progress* progress = nullptr;
 };
 
+struct TensorChange {
+  std::string name;
+  std::vector<uint64_t> dims;  // outermost first
+  bp_dtype before, after;
+};
+
 struct QuantizeReport {
+  std::vector<TensorChange> tensors;
   uint64_t n_parameters = 0;
   uint64_t bytes_before = 0;  // of tensors
   uint64_t bytes_after = 0;
   std::vector<std::string> notes;  // what the user should know, a line each
 };
 
+// What quantize_file would do; writes nothing.
+Result<QuantizeReport> plan_quantize(model::ModelFile& in, const QuantizeOptions& options);
 // Writes `out` as a whole or not at all.
 Result<QuantizeReport> quantize_file(model::ModelFile& in, const std::string& out,
                                      const QuantizeOptions& options);

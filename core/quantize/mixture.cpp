@@ -31,9 +31,8 @@ constexpr Rule kExpertOutputRules[] = {
 constexpr Rule kQ4_0[] = {{kFfnDown, kFirstEighth, kWithImportance, BP_DTYPE_Q4_1}};
 constexpr Rule kQ5_0[] = {{kFfnDown, kFirstEighth, kWithImportance, BP_DTYPE_Q5_1}};
 constexpr Rule kQ2_K[] = {
-    {kAttnV, kAll, kSharedKv, BP_DTYPE_Q4_K},
-    {kAttnV, kAll, kAlways, BP_DTYPE_Q3_K},
-    {kFfnDown, kAll, kAlways, BP_DTYPE_Q3_K},
+    {kAttnV, kAll, kSharedKv, BP_DTYPE_Q4_K},    {kAttnV, kAll, kAlways, BP_DTYPE_Q3_K},
+    {kFfnDown, kAll, kAlways, BP_DTYPE_Q3_K},    {kAttnOutput, kAll, kFalcon, BP_DTYPE_Q2_K},
     {kAttnOutput, kAll, kAlways, BP_DTYPE_Q3_K},
 };
 constexpr Rule kQ2_K_S[] = {
@@ -41,29 +40,38 @@ constexpr Rule kQ2_K_S[] = {
     {kFfnDown, kFirstEighth, kAlways, BP_DTYPE_Q4_K},
 };
 constexpr Rule kQ3_K_M[] = {
-    {kAttnV, kFirstTwo, kAlways, BP_DTYPE_Q5_K},         {kAttnV, kAll, kAlways, BP_DTYPE_Q4_K},
-    {kFfnDown, kFirstSixteenth, kAlways, BP_DTYPE_Q5_K}, {kFfnDown, kAll, kAlways, BP_DTYPE_Q4_K},
-    {kAttnOutput, kAll, kAlways, BP_DTYPE_Q4_K},         {kAttnQkv, kAll, kAlways, BP_DTYPE_Q4_K},
+    {kAttnV, kFirstTwo, kAlways, BP_DTYPE_Q5_K},
+    {kAttnV, kAll, kAlways, BP_DTYPE_Q4_K},
+    {kFfnDown, kFirstSixteenth, kAlways, BP_DTYPE_Q5_K},
+    {kFfnDown, kSpread, kFalcon, BP_DTYPE_Q4_K},
+    {kFfnDown, kAll, kFalcon, BP_DTYPE_Q3_K},
+    {kFfnDown, kAll, kAlways, BP_DTYPE_Q4_K},
+    {kAttnOutput, kAll, kFalcon, BP_DTYPE_Q3_K},
+    {kAttnOutput, kAll, kAlways, BP_DTYPE_Q4_K},
 };
 constexpr Rule kQ3_K_L[] = {
     {kAttnV, kAll, kAlways, BP_DTYPE_Q5_K},
+    {kFfnDown, kAll, kFalcon, BP_DTYPE_Q4_K},
     {kFfnDown, kAll, kAlways, BP_DTYPE_Q5_K},
+    {kAttnOutput, kAll, kFalcon, BP_DTYPE_Q4_K},
+    {kAttnOutput, kAll, kEightExperts, BP_DTYPE_Q3_K},
     {kAttnOutput, kAll, kAlways, BP_DTYPE_Q5_K},
-    {kAttnQkv, kAll, kAlways, BP_DTYPE_Q4_K},
 };
 constexpr Rule kQ4_K_S[] = {
     {kAttnV, kFirstFour, kAlways, BP_DTYPE_Q5_K},
+    {kFfnDown, kAll, kFalcon, BP_DTYPE_Q4_K},
     {kFfnDown, kFirstEighth, kAlways, BP_DTYPE_Q5_K},
 };
 constexpr Rule kQ4_K_M[] = {
     {kAttnV, kSpread, kAlways, BP_DTYPE_Q6_K},
+    {kFfnDown, kFirstSixteenth, kFalcon, BP_DTYPE_Q6_K},
+    {kFfnDown, kSpread, kFalcon, BP_DTYPE_Q5_K},
+    {kFfnDown, kAll, kFalcon, BP_DTYPE_Q4_K},
     {kFfnDown, kSpread, kAlways, BP_DTYPE_Q6_K},
-    {kAttnQkv, kAll, kAlways, BP_DTYPE_Q5_K},
 };
 constexpr Rule kQ5_K_M[] = {
     {kAttnV, kSpread, kAlways, BP_DTYPE_Q6_K},
     {kFfnDown, kSpread, kAlways, BP_DTYPE_Q6_K},
-    {kAttnQkv, kAll, kAlways, BP_DTYPE_Q6_K},
 };
 // Of one bit and a bit, and of two.
 constexpr Rule kIq1[] = {
@@ -104,6 +112,7 @@ constexpr Rule kIq3_XXS[] = {
     {kAttnQ, kAll, kAlways, BP_DTYPE_IQ2_S},
     {kFfnDown, kFirstEighth, kWithoutImportance, BP_DTYPE_Q4_K},
     {kFfnDown, kAll, kWithoutImportance, BP_DTYPE_Q3_K},
+    {kAttnOutput, kAll, kFalcon, BP_DTYPE_IQ3_XXS},
     {kAttnOutput, kAll, kAlways, BP_DTYPE_IQ3_S},
 };
 constexpr Rule kIq3_XS[] = {
@@ -116,8 +125,8 @@ constexpr Rule kIq3_M[] = {
     {kAttnV, kAll, kAlways, BP_DTYPE_Q4_K},
     {kFfnDown, kFirstEighth, kAlways, BP_DTYPE_Q4_K},
     {kFfnDown, kSpread, kEightExperts, BP_DTYPE_Q4_K},
+    {kAttnOutput, kAll, kFalcon, BP_DTYPE_IQ3_S},
     {kAttnOutput, kAll, kAlways, BP_DTYPE_Q4_K},
-    {kAttnQkv, kAll, kAlways, BP_DTYPE_Q4_K},
 };
 constexpr Rule kIq4[] = {
     {kAttnV, kAll, kSharedKv, BP_DTYPE_Q5_K},
@@ -157,13 +166,13 @@ constexpr auto kMixtures = std::to_array<Mixture>({
     {"IQ3_M", 27, BP_DTYPE_IQ3_S, kExpertOutputRules, kIq3_M},
     {"IQ4_NL", 25, BP_DTYPE_IQ4_NL, kExpertOutputRules, kIq4},
     {"IQ4_XS", 30, BP_DTYPE_IQ4_XS, kExpertOutputRules, kIq4},
-    {"TQ1_0", 36, BP_DTYPE_TQ1_0, kTernary},
-    {"TQ2_0", 37, BP_DTYPE_TQ2_0, kTernary},
+    {"TQ1_0", 36, BP_DTYPE_TQ1_0, kExpertRules, kTernary},
+    {"TQ2_0", 37, BP_DTYPE_TQ2_0, kExpertRules, kTernary},
     {"MXFP4_MOE", 38, BP_DTYPE_Q8_0},
     {"MXFP4", 38, BP_DTYPE_MXFP4},
     {"NVFP4", 39, BP_DTYPE_NVFP4},
-    {"Q1_0", 40, BP_DTYPE_Q1_0},
-    {"Q2_0", 41, BP_DTYPE_Q2_0},
+    {"Q1_0", 40, BP_DTYPE_Q1_0, kExpertRules},
+    {"Q2_0", 41, BP_DTYPE_Q2_0, kExpertRules, kTernary},
 });
 
 struct RoleName {
@@ -171,11 +180,9 @@ struct RoleName {
   Role role;
 };
 constexpr RoleName kRoleNames[] = {
-    {"attn_v.weight", kAttnV},     {"attn_kv_b.weight", kAttnV},
-    {"attn_k.weight", kAttnK},     {"attn_q.weight", kAttnQ},
-    {"attn_qkv.weight", kAttnQkv}, {"attn_output.weight", kAttnOutput},
-    {"ffn_gate", kFfnGate},        {"ffn_up", kFfnUp},
-    {"ffn_down", kFfnDown},
+    {"attn_v.weight", kAttnV}, {"attn_kv_b.weight", kAttnV}, {"attn_qkv.weight", kAttnV},
+    {"attn_k.weight", kAttnK}, {"attn_q.weight", kAttnQ},    {"attn_output.weight", kAttnOutput},
+    {"ffn_gate", kFfnGate},    {"ffn_up", kFfnUp},           {"ffn_down", kFfnDown},
 };
 
 // Parts of names of matrices that are kept as they are.
@@ -204,7 +211,21 @@ uint32_t layer_of(std::string_view name) {
   return layer;
 }
 
-bool applies(Layers layers, uint32_t layer, uint32_t n_layers) {
+// A layer's number among those that a rule counts, and how many they are.
+struct Place {
+  uint32_t layer, n_layers;
+};
+
+Place place_of(std::string_view name, Role role, const ModelShape& shape) {
+  const uint32_t layer = layer_of(name);
+  const auto& values = shape.value_layers;
+  if (role != kAttnV || values.empty()) return {layer, shape.n_layers};
+  const auto at = std::ranges::lower_bound(values, layer) - values.begin();
+  return {static_cast<uint32_t>(at), static_cast<uint32_t>(values.size())};
+}
+
+bool applies(Layers layers, Place place) {
+  const auto [layer, n_layers] = place;
   const uint32_t eighth = n_layers / 8;
   const bool is_outer = layer < eighth || layer >= 7 * n_layers / 8;
   switch (layers) {
@@ -226,6 +247,16 @@ bool applies(Layers layers, uint32_t layer, uint32_t n_layers) {
   return false;
 }
 
+bool is_falcon(const ModelShape& shape) {
+  return shape.architecture == "falcon";
+}
+
+// Of 80 layers, whose values are an eighth of the queries or less.
+bool is_70b(const ModelShape& shape) {
+  const bool is_one = shape.architecture == "llama" || shape.architecture == "qwen2";
+  return is_one && shape.n_layers == 80;
+}
+
 bool applies(Only only, const ModelShape& shape) {
   switch (only) {
     case kAlways:
@@ -240,15 +271,16 @@ bool applies(Only only, const ModelShape& shape) {
       return shape.has_importance;
     case kWithoutImportance:
       return !shape.has_importance;
+    case kFalcon:
+      return is_falcon(shape);
   }
   return false;
 }
 
-const Rule* find_rule(std::span<const Rule> rules, Role role, uint32_t layer,
+const Rule* find_rule(std::span<const Rule> rules, Role role, Place place,
                       const ModelShape& shape) {
   for (const Rule& rule : rules) {
-    if (rule.role == role && applies(rule.only, shape) &&
-        applies(rule.layers, layer, shape.n_layers)) {
+    if (rule.role == role && applies(rule.only, shape) && applies(rule.layers, place)) {
       return &rule;
     }
   }
@@ -259,15 +291,31 @@ bool is_plain(bp_dtype dtype) {
   return !is_block_quantised(dtype) || dtype == BP_DTYPE_Q8_0;
 }
 
+bool is_of_two_bits(bp_dtype dtype) {
+  return dtype == BP_DTYPE_IQ1_S || dtype == BP_DTYPE_IQ1_M || dtype == BP_DTYPE_IQ2_XXS ||
+         dtype == BP_DTYPE_IQ2_XS || dtype == BP_DTYPE_IQ2_S;
+}
+
 bp_dtype wanted_type(const Mixture& mixture, const ModelShape& shape, std::string_view name,
                      uint64_t width, bool is_stack_of_experts) {
   if (mixture.name == "MXFP4_MOE") return is_stack_of_experts ? BP_DTYPE_MXFP4 : BP_DTYPE_Q8_0;
   const Role role = role_of(name, shape);
-  if (role == kOutput && !fits(mixture.dtype, width)) return BP_DTYPE_Q8_0;
+  const bool is_whole = fits(mixture.dtype, width) && !is_falcon(shape);
+  if (role == kOutput && !is_whole && !is_plain(mixture.dtype)) return BP_DTYPE_Q8_0;
+  const Place place = place_of(name, role, shape);
   for (const std::span<const Rule> rules : {mixture.rules, mixture.then}) {
-    if (const Rule* rule = find_rule(rules, role, layer_of(name), shape)) return rule->dtype;
+    if (const Rule* rule = find_rule(rules, role, place, shape)) return rule->dtype;
   }
   return role == kOutput && !is_plain(mixture.dtype) ? BP_DTYPE_Q6_K : mixture.dtype;
+}
+
+// Values of large models take so little of them that more bits cost nothing.
+bp_dtype of_large_model(const Mixture& mixture, const ModelShape& shape, std::string_view name,
+                        bp_dtype dtype) {
+  const bool has_few_bits = dtype == BP_DTYPE_Q3_K || dtype == BP_DTYPE_Q4_K;
+  const bool is_value = role_of(name, shape) == kAttnV;
+  const bool gains = is_value && has_few_bits && is_70b(shape) && !is_of_two_bits(mixture.dtype);
+  return gains ? BP_DTYPE_Q5_K : dtype;
 }
 
 // A type of blocks of 32 that takes no fewer bits, for rows that are no multiple of 256.
@@ -325,6 +373,14 @@ bool is_quantised(std::string_view name, size_t n_dims) {
       kKept, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
+std::optional<uint32_t> value_layer(std::string_view name) {
+  constexpr std::string_view kNames[] = {".attn_v.weight", ".attn_qkv.weight", ".attn_kv_b.weight"};
+  const bool is_value =
+      std::ranges::any_of(kNames, [&](std::string_view end) { return name.ends_with(end); });
+  if (!is_value || !name.starts_with("blk.")) return std::nullopt;
+  return layer_of(name);
+}
+
 ChosenType of_width(bp_dtype wanted, uint64_t width) {
   if (fits(wanted, width)) return {wanted, wanted};
   const bp_dtype smaller = of_small_blocks(wanted);
@@ -333,7 +389,8 @@ ChosenType of_width(bp_dtype wanted, uint64_t width) {
 
 ChosenType choose_type(const Mixture& mixture, const ModelShape& shape, std::string_view name,
                        uint64_t width, bool is_stack_of_experts) {
-  return of_width(wanted_type(mixture, shape, name, width, is_stack_of_experts), width);
+  const bp_dtype wanted = wanted_type(mixture, shape, name, width, is_stack_of_experts);
+  return of_width(of_large_model(mixture, shape, name, wanted), width);
 }
 
 }  // namespace bp::quantize

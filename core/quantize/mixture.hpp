@@ -16,7 +16,11 @@ namespace bp::quantize {
 
 // What the rules ask of a model.
 struct ModelShape {
+  std::string architecture;  // as GGUF files name it
   uint32_t n_layers = 0;
+  // Those that have a matrix of attention's values, ascending: rules for values count them alone.
+  // Empty: all.
+  std::vector<uint32_t> value_layers = {};
   uint32_t heads_per_kv_head = 1;
   uint32_t n_experts = 0;
   bool has_output = true;  // or else the embeddings serve as such
@@ -29,8 +33,7 @@ enum class Role : uint8_t {
   kOutput,  // also embeddings that serve as output
   kAttnQ,
   kAttnK,
-  kAttnV,
-  kAttnQkv,
+  kAttnV,  // also matrices that values share with queries and keys
   kAttnOutput,
   kFfnGate,
   kFfnUp,
@@ -54,6 +57,7 @@ enum class Only : uint8_t {
   kEightExperts,
   kWithImportance,
   kWithoutImportance,
+  kFalcon,
 };
 
 struct Rule {
@@ -79,6 +83,9 @@ Result<const Mixture*> find_mixture(std::string_view name);
 // Whether a tensor is quantised at all: matrices of products and embeddings. Norms, biases,
 // routers, positions and convolutions are not.
 [[nodiscard]] bool is_quantised(std::string_view name, size_t n_dims);
+
+// The layer whose matrix of attention's values this is; it is one of ModelShape's value_layers.
+[[nodiscard]] std::optional<uint32_t> value_layer(std::string_view name);
 
 struct ChosenType {
   bp_dtype dtype;

@@ -96,6 +96,20 @@ class Files(QuantizeTest):
         self.assertEqual(types["blk.1.ffn_down.weight"], "q6_K")
         self.assertEqual(os.listdir(self.folder), ["model.gguf"])
 
+    def test_are_foretold(self):
+        done = backplane("quantize", TINY, "--dry-run", "--type", "q4_k_m")
+        *tensors, total = self.assert_done(done).decode().splitlines()
+        foretold = {name: after for name, _, _, after in (line.split() for line in tensors)}
+        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(foretold, self.types("q4_k_m"))
+        self.assertIn("bits a weight", total)
+
+    def test_are_written_or_foretold(self):
+        for options in ([], [self.path("x"), "--dry-run"]):
+            done = backplane("quantize", TINY, *options, "--type", "Q8_0")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--dry-run", done.stderr.decode())
+
     def test_hold_one_type_where_that_is_asked_for(self):
         types = self.types("Q3_K_M", "--pure")
         self.assertEqual(set(types.values()), {"q3_K", "f32"})

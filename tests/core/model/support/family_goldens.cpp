@@ -138,6 +138,13 @@ void fill_family(FakeModel& model, const json& metadata, const json& form) {
   }
 }
 
+void fill_shapes(FakeModel& model, const json& metadata, const json& tensors) {
+  for (const auto& [key, value] : metadata.items()) set_metadata(model, key, value);
+  for (const json& tensor : tensors) {
+    model.tensor(tensor[0], tensor[1].get<std::vector<uint64_t>>());
+  }
+}
+
 std::string family_case_name(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   for (char& c : name) c = c == '-' ? '_' : c;
