@@ -16,10 +16,13 @@ build=${BUILD:-build/cuda}
 out=${OUT:-$build/results}
 plugin=$build/lib/backplane/cuda.plugin.yaml
 mkdir -p "$out"
+# Where the plugin finds cuBLASLt.
+cuda=${CUDA_HOME:-/usr/local/cuda}
+export LD_LIBRARY_PATH="$cuda/lib64:$cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 part_build() {
   local nvcc
-  nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+  nvcc=$(command -v nvcc || echo "$cuda/bin/nvcc")
   cmake -S bench/cuda -B "$build" -DCMAKE_CUDA_COMPILER="$nvcc" \
     -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90a-real}"
   cmake --build "$build" -j "$(nproc)"

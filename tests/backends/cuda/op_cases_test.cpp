@@ -101,6 +101,23 @@ TEST(CudaProducts, FewRowsOfEveryType) {
   }
 }
 
+// Cases of one name have the same weights and the same first rows.
+TEST(CudaProducts, ARowHasTheSameBitsBesideOthers) {
+  const OpSpec& spec = spec_of("linear");
+  const auto rows_of = [&](bp_dtype t, uint32_t n_rows) {
+    OpCase c = linear(n_rows, 1280, 11);
+    c.name = "rows beside others";
+    return run_case_outputs(kCuda, Configured({}).params(), spec, c, {t})[0].rows;
+  };
+  for (const auto& [t, most] : {std::pair{BP_DTYPE_F32, 20u},
+                                {BP_DTYPE_BF16, 8u},
+                                {BP_DTYPE_Q8_0, 8u},
+                                {BP_DTYPE_Q4_K, 8u}}) {
+    const std::vector<float> alone = rows_of(t, 1), beside = rows_of(t, most);
+    EXPECT_EQ(alone, std::vector<float>(beside.begin(), beside.begin() + 11)) << dtype_name(t);
+  }
+}
+
 TEST(CudaProducts, ManyRowsOfEveryType) {
   const OpSpec& spec = spec_of("linear");
   for (const bp_dtype t : types_with_kernels_of_their_own()) {
