@@ -110,7 +110,8 @@ const Builtin* find_in_table(std::span<const Builtin> table, std::string_view na
 }
 
 const Builtin* find_filter(std::string_view name) {
-  for (auto table : {text_filters(), sequence_filters(), selection_filters(), number_filters()}) {
+  for (auto table : {text_filters(), sequence_filters(), selection_filters(), number_filters(),
+                     layout_filters()}) {
     if (const Builtin* builtin = find_in_table(table, name)) return builtin;
   }
   return nullptr;

@@ -70,6 +70,8 @@ constexpr bool is_sorted_table(std::span<const Builtin> table) {
 const Builtin* find_in_table(std::span<const Builtin> table, std::string_view name);
 
 const Builtin* find_filter(std::string_view name);
+// Says that there is none, and why where it was left out.
+std::string missing_filter(std::string_view name);
 const Builtin* find_test(std::string_view name);
 const Builtin* find_global(std::string_view name);
 // The method `name` of the value's type, or null.
@@ -77,6 +79,7 @@ const Builtin* find_method(const Value& value, std::string_view name);
 
 // One table per file.
 std::span<const Builtin> text_filters();
+std::span<const Builtin> layout_filters();
 std::span<const Builtin> number_filters();
 std::span<const Builtin> sequence_filters();
 std::span<const Builtin> selection_filters();

@@ -195,7 +195,11 @@ Evaluator::Flow Evaluator::run(const CallBlock& node) {
 Evaluator::Flow Evaluator::run(const FilterBlock& node) {
   ScopeGuard scope(*this);
   Value text = runtime_.text(capture(node.body));
-  write_str(*output_, runtime_, apply_filters(node.filters, std::move(text)));
+  const Value filtered = apply_filters(node.filters, std::move(text));
+  if (!filtered.get<Text>()) {
+    fail(std::string("a filter block gives a str, not ") + type_name(filtered));
+  }
+  write_str(*output_, runtime_, filtered);
   return Flow::kNext;
 }
 

@@ -147,7 +147,7 @@ Value Evaluator::get_slice_of(const SliceLink& slice, const Value& value) {
 }
 
 Value Evaluator::apply_filter(const FilterLink& filter, const Value& value) {
-  if (!filter.filter) fail("No filter named '" + filter.name + "'.");
+  if (!filter.filter) fail(missing_filter(filter.name));
   Arguments arguments = evaluate_arguments(filter.arguments);
   return call_builtin(runtime_, *filter.filter, value, std::move(arguments));
 }

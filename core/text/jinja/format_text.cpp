@@ -302,7 +302,11 @@ class BraceFormatter {
     }
     if (!text.empty() && text[0] != ':') fail("expected ':' after conversion specifier");
     const std::string spec = text.empty() ? "" : run(text.substr(1));
-    return spec.empty() ? to_str(runtime_, value) : format_value(runtime_, value, parse_spec(spec));
+    if (spec.empty()) return to_str(runtime_, value);
+    if (!is_number(value) && !value.get<Text>()) {
+      fail(std::string("unsupported format string passed to ") + type_name(value) + ".__format__");
+    }
+    return format_value(runtime_, value, parse_spec(spec));
   }
 
   Value lookup(std::string_view path) {

@@ -48,6 +48,10 @@ Value joiner(Runtime& runtime, const Value&, BoundArguments& args) {
   return runtime.make<Joiner>(args.find(0) ? args.at(0) : runtime.text(", "));
 }
 
+Value lipsum(Runtime&, const Value&, BoundArguments&) {
+  fail("lipsum() is not supported: a prompt does not depend on chance");
+}
+
 Value make_namespace(Runtime& runtime, const Value&, BoundArguments& args) {
   return runtime.make<Namespace>(make_dict(runtime, args.rest));
 }
@@ -98,6 +102,7 @@ constexpr Builtin kGlobals[] = {
     {"cycler", cycler, "*"},
     {"dict", dict, "*"},
     {"joiner", joiner, "sep"},
+    {"lipsum", lipsum, "*"},
     {"namespace", make_namespace, "*"},
     {"raise_exception", raise_exception, "message", 1},
     {"range", range, "start stop step", 1},

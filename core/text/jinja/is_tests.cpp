@@ -49,6 +49,7 @@ Value false_test(Runtime&, const Value& self, BoundArguments&) {
   return Value::boolean(self.get<bool>() && !*self.get<bool>());
 }
 Value filter(Runtime& runtime, const Value& self, BoundArguments&) {
+  check_hashable(self);
   return Value::boolean(find_filter(to_str(runtime, self)) != nullptr);
 }
 Value float_test(Runtime&, const Value& self, BoundArguments&) {
@@ -98,6 +99,7 @@ Value string(Runtime&, const Value& self, BoundArguments&) {
   return Value::boolean(self.get<Text>() != nullptr);
 }
 Value test(Runtime& runtime, const Value& self, BoundArguments&) {
+  check_hashable(self);
   return Value::boolean(find_test(to_str(runtime, self)) != nullptr);
 }
 Value true_test(Runtime&, const Value& self, BoundArguments&) {

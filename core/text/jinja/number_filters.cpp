@@ -165,11 +165,16 @@ Value round_filter(Runtime&, const Value& self, BoundArguments& args) {
   if (method != "ceil" && method != "floor") fail("method must be common, ceil or floor");
   const double unit = std::pow(10.0, static_cast<double>(places));
   const double scaled = to_double(self) * unit;
-  return Value::real((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+  // Python's ceil and floor give integers, of which none is a negative zero.
+  return Value::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / unit);
 }
 
 Value filesizeformat(Runtime& runtime, const Value& self, BoundArguments& args) {
   require_defined(self);
+  if (!is_number(self) && !self.get<Text>()) {
+    fail(std::string("float() argument must be a string or a real number, not '") +
+         type_name(self) + "'");
+  }
   double bytes = is_number(self) ? to_double(self) : 0;
   if (auto* text = self.get<Text>()) {
     const auto parsed = parse_float(text->str());

@@ -65,7 +65,25 @@ Value integer_arithmetic(ArithmeticOp op, Integer a, Integer b) {
 
 double float_modulo(double a, double b) {
   const double r = std::fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  if (r == 0) return std::copysign(0.0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+// As Python: a / b can round up to the next integer where the quotient lies below it.
+double float_floor_divide(double a, double b) {
+  const double quotient = (a - float_modulo(a, b)) / b;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floored = std::floor(quotient);
+  return quotient - floored > 0.5 ? floored + 1 : floored;
+}
+
+double float_power(double a, double b) {
+  if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
+  if (a < 0 && std::isfinite(b) && std::floor(b) != b) fail("complex numbers are not supported");
+  const double power = std::pow(a, b);
+  if (std::isinf(power) && std::isfinite(a) && std::isfinite(b))
+    fail("Numerical result out of range");
+  return power;
 }
 
 Value float_arithmetic(ArithmeticOp op, double a, double b) {
@@ -82,12 +100,11 @@ Value float_arithmetic(ArithmeticOp op, double a, double b) {
     case ArithmeticOp::kDiv:
       return Value::real(a / b);
     case ArithmeticOp::kFloorDiv:
-      return Value::real(std::floor(a / b));
+      return Value::real(float_floor_divide(a, b));
     case ArithmeticOp::kMod:
       return Value::real(float_modulo(a, b));
     case ArithmeticOp::kPow:
-      if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
-      return Value::real(std::pow(a, b));
+      return Value::real(float_power(a, b));
   }
   return {};
 }

@@ -68,6 +68,10 @@ Statement Parser::parse_statement() {
     if (tag == "break") return {line, Break{}};
     return {line, Continue{}};
   }
+  for (const std::string_view loads : {"extends", "from", "import", "include"}) {
+    if (tag == loads) fail_syntax("'" + tag + "' needs other templates; a chat has this one", line);
+  }
+  if (tag == "autoescape") fail_syntax("'autoescape' is for web pages, and not supported", line);
   fail_syntax("unknown tag '" + tag + "'", line);
 }
 

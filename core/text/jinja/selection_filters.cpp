@@ -168,7 +168,7 @@ Value map_filter(Runtime& runtime, const Value& self, BoundArguments& args) {
   }
   const std::string name = to_str(runtime, given.positional.front());
   const Builtin* filter = find_filter(name);
-  if (!filter) fail("No filter named '" + name + "'.");
+  if (!filter) fail(missing_filter(name));
   given.positional.erase(given.positional.begin());
   for (const Value& item : iterate(runtime, self)) {
     Runtime::Level level(runtime);

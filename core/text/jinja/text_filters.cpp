@@ -184,14 +184,15 @@ Value truncate(Runtime& runtime, const Value& self, BoundArguments& args) {
   require_defined(self);
   auto* text = self.get<Text>();
   if (text) runtime.spend_characters(text->str().size());
-  if (!text) fail(std::string("truncate expects a str, not ") + type_name(self));
   const std::string end(args.text(2, "..."));
   const Integer length = args.integer(0, 255);
   const Integer leeway = args.is_none(3) ? 5 : args.integer(3, 5);
   const auto end_length = static_cast<Integer>(count_code_points(end));
   if (length < end_length) fail("truncate: length is shorter than its end");
   if (leeway < 0) fail("truncate: leeway is negative");
-  if (static_cast<Integer>(count_code_points(text->str())) - leeway <= length) return *text;
+  const size_t size = text ? count_code_points(text->str()) : jinja::length(self);
+  if (static_cast<Integer>(size) - leeway <= length) return self;
+  if (!text) fail(std::string("truncate expects a str, not ") + type_name(self));
   const size_t kept = byte_offset(text->str(), static_cast<size_t>(length - end_length));
   std::string out = text->str().substr(0, kept);
   if (!args.flag(1, false)) out.resize(std::min(out.rfind(' '), out.size()));

@@ -1,4 +1,5 @@
-"""Records in language_cases.json what jinja2, set up as transformers sets it up, makes of each case.
+"""Records in language_cases.json what jinja2, set up as transformers sets it up, makes of each case, and
+the names of its filters, tests and globals.
 
 usage: record_cases.py     needs the jinja2 package; rewrites the file beside this script
 Each case is [template, result]; the result is null where rendering fails. A bare string is a new case.
@@ -8,6 +9,7 @@ import json
 import os
 
 import jinja2
+import jinja2.defaults
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -54,7 +56,13 @@ def main():
     with open(CASES, encoding="utf-8") as file:
         document = json.load(file)
     variables = document["variables"]
-    lines = ['{"variables": ' + json.dumps(variables, ensure_ascii=False) + ',\n"cases": {']
+    builtins = {
+        "filters": sorted(jinja2.defaults.DEFAULT_FILTERS),
+        "tests": sorted(jinja2.defaults.DEFAULT_TESTS),
+        "globals": sorted(jinja2.defaults.DEFAULT_NAMESPACE),
+    }
+    lines = ['{"variables": ' + json.dumps(variables, ensure_ascii=False) + ","]
+    lines.append('"builtins": ' + json.dumps(builtins) + ',\n"cases": {')
     groups = []
     for name, cases in document["cases"].items():
         sources = [case if isinstance(case, str) else case[0] for case in cases]
@@ -65,4 +73,5 @@ def main():
         file.write("\n".join(lines) + "\n}}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
