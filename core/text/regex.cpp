@@ -46,6 +46,14 @@ bool has_nested_classes(std::string_view pattern) {
   return false;
 }
 
+bool has_escape(std::string_view pattern, char escaped) {
+  for (size_t i = 0; i + 1 < pattern.size(); ++i) {
+    if (pattern[i] != '\\') continue;
+    if (pattern[++i] == escaped) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 struct Regex::Code {
@@ -58,6 +66,10 @@ struct Regex::Code {
 };
 
 Result<Regex> Regex::compile(const std::string& pattern) {
+  // To Oniguruma a hexadecimal digit, to PCRE2 a space.
+  if (has_escape(pattern, 'h') || has_escape(pattern, 'H')) {
+    return unsupported(fmt::format("regular expression '{}': \\h", pattern));
+  }
   if (has_nested_classes(pattern)) {
     return unsupported(
         fmt::format("regular expression '{}': a class of characters within another", pattern));
@@ -65,9 +77,9 @@ Result<Regex> Regex::compile(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto compiled = std::make_shared<Code>();
-  compiled->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
+  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_MATCH_INVALID_UTF,
+                                 &error, &offset, nullptr);
   if (compiled->code == nullptr) {
     std::array<PCRE2_UCHAR, 128> text{};
     pcre2_get_error_message(error, text.data(), text.size());
@@ -88,8 +100,13 @@ Regex::Match Regex::find(std::string_view text, size_t from) const {
   const Match none{text.size(), text.size()};
   if (data == nullptr) return none;
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  const int n =
-      pcre2_match(code_->code, subject, text.size(), from, PCRE2_NOTEMPTY, data, code_->limits);
+  const auto match = [&](uint32_t options) {
+    return pcre2_match(code_->code, subject, text.size(), from, PCRE2_NOTEMPTY | options, data,
+                       code_->limits);
+  };
+  int n = match(0);
+  // The interpreter nests on the heap.
+  if (n == PCRE2_ERROR_JIT_STACKLIMIT) n = match(PCRE2_NO_JIT);
   if (n < 0) return none;
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data);
   // \K can put the beginning before `from` or behind the end.

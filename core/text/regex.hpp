@@ -1,5 +1,6 @@
 #pragma once
-// Regular expressions of tokenizer files, over UTF-8 with Unicode classes. Backed by PCRE2.
+// Regular expressions of tokenizer files, over UTF-8 with Unicode classes, as Oniguruma reads them:
+// ^ and $ stand at the ends of lines. Backed by PCRE2.
 
 #include <cstddef>
 #include <memory>

@@ -4,6 +4,7 @@
 
 #include "core/text/byte_alphabet.hpp"
 #include "core/text/huggingface/json_fields.hpp"
+#include "core/text/huggingface/published_splits.hpp"
 
 namespace bp::text::huggingface {
 namespace {
@@ -35,6 +36,7 @@ Result<Splitter> Splitter::parse(const Json* pre_tokenizer) {
 
 Status Splitter::add(const Json& step) {
   const std::string type = type_of(step);
+  note(step, type);
   if (is_byte_level_ && !ends_in_alphabet_) {
     steps_.emplace_back().kind = Kind::kToAlphabet;
     ends_in_alphabet_ = true;
@@ -84,6 +86,22 @@ Status Splitter::add(const Json& step) {
   return unknown_type("a pre_tokenizer", type);
 }
 
+void Splitter::note(const Json& step, const std::string& type) {
+  std::string written;
+  if (type == "ByteLevel") {
+    if (flag_of(step, "add_prefix_space", true)) written_.emplace_back();
+    if (!flag_of(step, "use_regex", true)) return;
+    written = type;
+  } else if (type == "Digits") {
+    written = flag_of(step, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)";
+  } else if (type == "Punctuation") {
+    written = "Punctuation " + text_of(step, "behavior", "Isolated");
+  } else if (type == "Split" && text_of(step, "behavior", "Isolated") == "Isolated") {
+    if (const Json* pattern = member(step, "pattern")) written = text_of(*pattern, "Regex");
+  }
+  written_.push_back(std::move(written));
+}
+
 Status Splitter::add_split(Result<Pattern> pattern, Behavior behavior, bool inverted) {
   if (!pattern.ok()) return pattern.status();
   Step step;
@@ -120,6 +138,14 @@ Result<Splitter::Behavior> Splitter::behavior_of(const Json& step, const char* f
 
 void Splitter::find_plain() {
   std::vector<PieceFinder> finders;
+  if (const auto name = published_pre_tokenizer(written_); !name.empty() && is_byte_level_) {
+    const auto published = PreTokenizer::create(name);
+    finders.assign(published->passes().begin(), published->passes().end());
+    is_plain_ = true;
+    ends_in_alphabet_ = false;
+    plain_ = PreTokenizer::of(std::move(finders), false);
+    return;
+  }
   for (const Step& step : steps_) {
     const bool plain = step.kind == Kind::kSplit && step.behavior == Behavior::kIsolated;
     if (!plain || step.pattern.finder() == nullptr) return;

@@ -53,6 +53,7 @@ class Splitter {
   };
 
   Status add(const nlohmann::json& step);
+  void note(const nlohmann::json& step, const std::string& type);
   Status add_split(Result<Pattern> pattern, Behavior behavior, bool inverted = false);
   Status add_metaspace(const nlohmann::json& step);
   static Result<Behavior> behavior_of(const nlohmann::json& step, const char* fallback);
@@ -65,6 +66,7 @@ class Splitter {
   static std::vector<Span> spans_of(const Step& step, std::string_view piece);
 
   std::vector<Step> steps_;
+  std::vector<std::string> written_;  // as published_splits.hpp has them; "" for any other step
   bool is_byte_level_ = false;
   bool ends_in_alphabet_ = false;  // steps behind ByteLevel see bytes as their characters
   bool is_plain_ = false;          // plain_ does all of it

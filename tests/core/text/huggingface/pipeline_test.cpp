@@ -53,6 +53,14 @@ TEST(Normalizers, CharacterChanges) {
   EXPECT_EQ(normalized({{"type", "Nmt"}}, "a\x01\u200Bb\tc"), "a b c");
 }
 
+// Of lines, as Oniguruma has it.
+TEST(Normalizers, AnchorsAreOfLines) {
+  const Json ends = {{"type", "Replace"}, {"pattern", {{"Regex", "^ +| +$"}}}, {"content", "_"}};
+  EXPECT_EQ(normalized(ends, " a b \n  c "), "_a b_\n_c_");
+  const Json digits = {{"type", "Replace"}, {"pattern", {{"Regex", "\\h"}}}, {"content", "_"}};
+  EXPECT_FALSE(huggingface::Normalizer::parse(&digits).ok());
+}
+
 TEST(Normalizers, PrependAndReplace) {
   const Json llama = {{"type", "Sequence"},
                       {"normalizers",
