@@ -48,6 +48,14 @@ std::vector<CallSyntax> gemma_calls() {
           {.begin = "", .shape = CallShape::kPython, .only_known_tools = true}};
 }
 
+std::vector<CallSyntax> command_r_calls() {
+  std::vector<CallSyntax> calls;
+  for (const std::string_view begin : {"Action:\n```json", "Action: ```json", "Action:```json"}) {
+    calls.push_back({.begin = begin, .name_key = "tool_name", .only_known_tools = true});
+  }
+  return calls;
+}
+
 // The first whose texts a template holds is its dialect: the more particular ones come first.
 std::vector<Dialect> make_dialects() {
   return {
@@ -61,6 +69,15 @@ std::vector<Dialect> make_dialects() {
                   .tags = kInvokeTags,
                   .repeats = true}},
        .call_ends = {"</minimax:tool_call>"}},
+      {.name = "seed-oss",
+       .template_texts = {{"<seed:tool_call>"}},
+       .reasoning_begin = "<seed:think>",
+       .reasoning_end = "</seed:think>",
+       .calls = {{.begin = "<seed:tool_call>",
+                  .shape = CallShape::kTagged,
+                  .tags = kFunctionTags,
+                  .repeats = true}},
+       .call_ends = {"</seed:tool_call>"}},
       {.name = "qwen3-coder",
        .template_texts = {{"<function=", "<parameter="}},
        .reasoning_begin = kThink,
@@ -88,6 +105,13 @@ std::vector<Dialect> make_dialects() {
                   .shape = CallShape::kNamed,
                   .name_patterns = {" \1 "},
                   .only_known_tools = true}}},
+      {.name = "functionary-v2",
+       .template_texts = {{"<|recipient|>", "<|content|>"}},
+       .calls = {{.begin = "<|recipient|>",
+                  .shape = CallShape::kNamed,
+                  .name_patterns = {" \1 <|content|> "}}},
+       .call_ends = {"<|from|>assistant"},
+       .dropped = {"<|from|>assistant\n", "<|recipient|>all\n<|content|>"}},
       {.name = "functionary-v3.2",
        .template_texts = {{">>>", "<|start_header_id|>"}, {">>>all"}},
        .calls = {{.begin = ">>>", .shape = CallShape::kNamed, .name_patterns = {"\1 "}}},
@@ -153,6 +177,10 @@ std::vector<Dialect> make_dialects() {
        .calls = {{.begin = "<|START_ACTION|>", .name_key = "tool_name"}},
        .call_ends = {"<|END_ACTION|>"},
        .dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"}},
+      {.name = "command-r",
+       .template_texts = {{"<|START_OF_TURN_TOKEN|>", "Action:"}},
+       .calls = command_r_calls(),
+       .call_ends = {"```"}},
       {.name = "apertus",
        .template_texts = {{"<|tools_prefix|>"}},
        .reasoning_begin = "<|inner_prefix|>",
@@ -166,6 +194,24 @@ std::vector<Dialect> make_dialects() {
        .calls = {{.begin = "<|tool_call_start|>", .shape = CallShape::kPython},
                  {.begin = "<|tool_call_start|>"}},
        .call_ends = {"<|tool_call_end|>"}},
+      {.name = "granite",
+       .template_texts = {{"<|tool_call|>", "<|start_of_role|>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<|tool_call|>"}},
+       .dropped = {"<response>", "</response>"}},
+      {.name = "nemotron",
+       .template_texts = {{"<TOOLCALL>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<TOOLCALL>"}},
+       .call_ends = {"</TOOLCALL>"}},
+      {.name = "minimax-m1",
+       .template_texts = {{"<tool_calls>"}},
+       .reasoning_begin = kThink,
+       .reasoning_end = kThinkEnd,
+       .calls = {{.begin = "<tool_calls>", .repeats = true}},
+       .call_ends = {"</tool_calls>"}},
       {.name = "phi-4",
        .template_texts = {{"<|tool_call|>"}},
        .reasoning_begin = kThink,

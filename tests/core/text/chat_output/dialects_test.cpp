@@ -185,6 +185,59 @@ std::vector<Case> cases() {
        "\"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"Paris\"}}\n]<|END_ACTION|>",
        {"", "hm", {paris}}},
       {"cohere", "<|START_RESPONSE|>Yes.<|END_RESPONSE|>", {"Yes."}},
+      {"command-r",
+       "I will look.\nAction:\n```json\n[\n    {\n        \"tool_name\": \"get_weather\",\n        "
+       "\"parameters\": {\"city\": \"Paris\"}\n    },\n    {\n        \"tool_name\": "
+       "\"get_time\",\n"
+       "        \"parameters\": {\"zone\": \"UTC\"}\n    }\n]```\n",
+       {"I will look.", "", {paris, utc}}},
+      {"command-r",
+       R"(Action: ```json
+[{"tool_name": "directly-answer", "parameters": {}}]
+```)",
+       {R"(Action: ```json
+[{"tool_name": "directly-answer", "parameters": {}}]
+```)"}},
+      {"granite",
+       R"(<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris"}}, {"arguments": {"zone": "UTC"}, "name": "get_time"}])",
+       {"", "", {paris, utc}}},
+      {"granite", "<think>\nhm\n</think>\n<response>Yes.</response>", {"Yes.", "hm"}},
+      {"nemotron",
+       R"(<think>hm</think><TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</TOOLCALL>)",
+       {"", "hm", {paris}}},
+      {"minimax-m1",
+       "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+       "\"Paris\"}}\n{\"name\": "
+       "\"get_time\", \"arguments\": {\"zone\": \"UTC\"}}\n</tool_calls>",
+       {"", "", {paris, utc}}},
+      {"seed-oss",
+       "<seed:think>hm</seed:think>I "
+       "look.\n<seed:tool_call>\n<function=get_weather>\n<parameter=city>Paris"
+       "</parameter>\n<parameter=days>3</parameter>\n</function>\n</seed:tool_call>",
+       {"I look.", "hm", {{"get_weather", R"({"city": "Paris", "days": 3})"}}}},
+      {"functionary-v2",
+       "get_weather\n<|content|>{\"city\": "
+       "\"Paris\"}\n<|from|>assistant\n<|recipient|>get_time\n<|content|>"
+       "{\"zone\": \"UTC\"}",
+       {"", "", {paris, utc}},
+       "<|recipient|>"},
+      {"functionary-v2", "all\n<|content|>Yes.", {"Yes."}, "<|recipient|>"},
+      {"deepseek-v3",
+       "I "
+       "look.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```"
+       "json\n{\"city\": "
+       "\"Paris\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"I look.", "", {paris}}},
+      {"llama3",
+       R"({"type": "function", "name": "get_time", "parameters": {"zone": "UTC"}})",
+       {"", "", {utc}}},
+      {"llama3",
+       "[get_weather(city='Paris', days=2)]",
+       {"", "", {{"get_weather", R"({"city": "Paris", "days": 2})"}}}},
+      {"mistral",
+       R"([TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}, "id": "a1b2c3d4e"}])",
+       {"", "", {paris}}},
+      {"mistral", R"([TOOL_CALLS]get_weather{"city": "Paris"})", {"", "", {paris}}},
       {"apertus",
        R"(<|tools_prefix|>[{"get_weather": {"city": "Paris"}}, {"get_time": {"zone": "UTC"}}]<|tools_suffix|>)",
        {"", "", {paris, utc}}},
