@@ -4,9 +4,27 @@
 
 namespace bp::convert {
 
+namespace {
+
+void put_normalizer(const text::Vocabulary& v, MetadataTable& metadata) {
+  if (v.model == "bert") {
+    metadata.put_bool("tokenizer.ggml.normalizer.lowercase", {v.lowercase});
+    metadata.put_bool("tokenizer.ggml.normalizer.strip_accents", {v.strip_accents});
+  }
+  if (v.model != "t5") return;
+  metadata.put_bool("tokenizer.ggml.remove_extra_whitespaces", {v.remove_extra_whitespaces});
+  if (!v.charsmap.empty()) {
+    std::vector<int64_t> bytes;
+    for (const char byte : v.charsmap) bytes.push_back(static_cast<uint8_t>(byte));
+    metadata.put_int("tokenizer.ggml.precompiled_charsmap", std::move(bytes), true);
+  }
+}
+
+}  // namespace
+
 void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
   metadata.put_string("tokenizer.ggml.model", v.model);
-  if (v.model == "llama") {
+  if (v.model == "llama" || v.model == "t5" || v.model == "bert") {
     metadata.put_string("tokenizer.ggml.pre", "default");
   } else if (!v.pre.empty()) {
     metadata.put_string("tokenizer.ggml.pre", v.pre);
@@ -18,7 +36,10 @@ void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
   std::vector<int64_t> types;
   for (const text::TokenType type : v.types) types.push_back(static_cast<int64_t>(type));
   metadata.put_signed("tokenizer.ggml.token_type", std::move(types));
-  if (v.model != "llama") metadata.put_strings("tokenizer.ggml.merges", v.merges);
+  if (v.model != "llama" && v.model != "t5" && v.model != "bert") {
+    metadata.put_strings("tokenizer.ggml.merges", v.merges);
+  }
+  put_normalizer(v, metadata);
   const std::array<std::pair<const char*, int32_t>, 9> ids = {{
       {"tokenizer.ggml.bos_token_id", v.bos},
       {"tokenizer.ggml.eos_token_id", v.eos},

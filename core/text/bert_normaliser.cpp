@@ -32,9 +32,11 @@ bool BertNormaliser::is_chinese(char32_t c) {
   return false;
 }
 
-BertNormaliser::Role BertNormaliser::role_of(char32_t c, char_class::Mask classes) {
+BertNormaliser::Role BertNormaliser::role_of(char32_t c, char_class::Mask classes,
+                                             bool strips_accents) {
   const bool is_blank = c == '\t' || c == '\n' || c == '\r';
-  if (!is_blank && (classes & (char_class::kOther | char_class::kAccent))) return Role::kDropped;
+  if (!is_blank && (classes & char_class::kOther)) return Role::kDropped;
+  if (strips_accents && (classes & char_class::kAccent)) return Role::kDropped;
   if (c == kReplacement) return Role::kDropped;
   if (classes & char_class::kSpace) return Role::kSpace;
   const bool is_mark = (classes & char_class::kPunctuation) || is_ascii_symbol(c);

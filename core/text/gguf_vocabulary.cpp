@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "core/text/gguf_word_models.hpp"
 #include "core/text/huggingface/pipeline.hpp"
+#include "core/text/text_index.hpp"
 
 namespace bp::text {
 namespace {
@@ -26,6 +28,13 @@ std::vector<Merge> merges_of(const Pipeline& pipeline) {
   return merges;
 }
 
+void write_merges(const std::vector<Merge>& merges, Vocabulary& v) {
+  for (const Merge& merge : merges) {
+    v.merges.push_back(v.tokens[static_cast<size_t>(merge.left)] + " " +
+                       v.tokens[static_cast<size_t>(merge.right)]);
+  }
+}
+
 Status write_byte_level(const Pipeline& pipeline, Vocabulary& v) {
   const auto finders = pipeline.splitter.plain_finders();
   v.model = "gpt2";
@@ -39,10 +48,7 @@ Status write_byte_level(const Pipeline& pipeline, Vocabulary& v) {
   if (pipeline.normalizer.apply(kSample) != kSample) {
     return unsupported("tokenizer.json: GGUF has no form for what its normalizer does");
   }
-  for (const Merge& merge : merges_of(pipeline)) {
-    v.merges.push_back(v.tokens[static_cast<size_t>(merge.left)] + " " +
-                       v.tokens[static_cast<size_t>(merge.right)]);
-  }
+  write_merges(merges_of(pipeline), v);
   return {};
 }
 
@@ -60,8 +66,53 @@ Status check_words_stay_whole(const Pipeline& pipeline) {
       "tokenizer.json: GGUF has no form for how its normalizer and pre_tokenizer change words");
 }
 
-// SentencePiece joins by the score of what comes of it: the earlier merge, the higher.
-Status write_sentencepiece(const Pipeline& pipeline, Vocabulary& v) {
+// Whether joining by scores does what the merges do: whatever makes a token is a merge, and all
+// merges of a token stand together.
+bool are_scores(const std::vector<Merge>& merges, const Vocabulary& v, const Pipeline& pipeline) {
+  TextIndex ids(v.tokens.size());
+  for (int32_t id = 0; id < v.n_tokens(); ++id) {
+    const bool is_plain = v.type(id) == TokenType::kNormal;
+    if (is_plain) ids.insert(v.tokens[static_cast<size_t>(id)], id);
+  }
+  std::vector<bool> is_done(v.tokens.size());
+  for (size_t i = 0; i < merges.size(); ++i) {
+    if (i > 0 && merges[i].joined == merges[i - 1].joined) continue;
+    const auto id = static_cast<size_t>(merges[i].joined);
+    if (v.types[id] != TokenType::kNormal) continue;
+    if (is_done[id]) return false;
+    is_done[id] = true;
+  }
+  for (int32_t id = 0; id < v.n_tokens(); ++id) {
+    const std::string_view text = v.tokens[static_cast<size_t>(id)];
+    for (size_t n = 1; v.type(id) == TokenType::kNormal && n < text.size(); ++n) {
+      const int32_t left = ids.find(text.substr(0, n)), right = ids.find(text.substr(n));
+      if (left == kNoToken || right == kNoToken) continue;
+      if (pipeline.merges.find(left, right).id != id) return false;
+    }
+  }
+  return true;
+}
+
+void write_scores(const std::vector<Merge>& merges, Vocabulary& v) {
+  v.model = "llama";
+  v.scores.resize(v.tokens.size());
+  for (size_t id = 0; id < v.tokens.size(); ++id) {
+    const bool is_plain = v.types[id] == TokenType::kNormal;
+    v.scores[id] = is_plain ? -static_cast<float>(merges.size() + id) : 0;
+  }
+  for (auto merge = merges.rbegin(); merge != merges.rend(); ++merge) {
+    v.scores[static_cast<size_t>(merge->joined)] = -static_cast<float>(merge->rank);
+  }
+}
+
+// Readers of this form merge within lines.
+bool mixes_lines(const std::string& text) {
+  const size_t first = text.find('\n');
+  return first != std::string::npos && text.find_first_not_of('\n') != std::string::npos;
+}
+
+// BPE over characters: by scores, as SentencePiece does it, or by merges.
+Status write_character_bpe(const Pipeline& pipeline, Vocabulary& v) {
   const auto pieces = [&](std::string_view text) {
     std::string joined;
     pipeline.splitter.for_each_piece(pipeline.normalizer.apply(text), true,
@@ -79,18 +130,37 @@ Status write_sentencepiece(const Pipeline& pipeline, Vocabulary& v) {
     return unsupported("tokenizer.json: GGUF has no form for what its normalizer does");
   }
   BP_TRY(check_words_stay_whole(pipeline));
-  v.model = "llama";
-  const auto merges = merges_of(pipeline);
-  v.scores.resize(v.tokens.size());
-  for (size_t id = 0; id < v.tokens.size(); ++id) {
-    const bool is_plain = v.types[id] == TokenType::kNormal;
-    v.scores[id] = is_plain ? -static_cast<float>(merges.size() + id) : 0;
-  }
-  for (auto merge = merges.rbegin(); merge != merges.rend(); ++merge) {
-    v.scores[static_cast<size_t>(merge->joined)] = -static_cast<float>(merge->rank);
+  if (!pipeline.byte_fallback || pipeline.prefers_whole_pieces) {
+    return unsupported(
+        "tokenizer.json: GGUF has no form for BPE over characters without byte_fallback or with "
+        "ignore_merges");
   }
   if (v.unk != kNoToken) v.types[static_cast<size_t>(v.unk)] = TokenType::kUnknown;
+  const auto merges = merges_of(pipeline);
+  if (are_scores(merges, v, pipeline)) {
+    write_scores(merges, v);
+    return {};
+  }
+  if (v.add_space_prefix || std::ranges::any_of(v.tokens, mixes_lines)) {
+    return unsupported("tokenizer.json: GGUF has no form for merges that are no order of tokens");
+  }
+  v.model = "gpt2";
+  v.pre = "sarvam-moe";
+  write_merges(merges, v);
   return {};
+}
+
+Status write_model(const Pipeline& pipeline, Vocabulary& v) {
+  switch (pipeline.kind) {
+    case ModelKind::kUnigram:
+      return write_unigram(pipeline, v);
+    case ModelKind::kWordPiece:
+      return write_wordpiece(pipeline, v);
+    case ModelKind::kBpe:
+      break;
+  }
+  return pipeline.splitter.is_byte_level() ? write_byte_level(pipeline, v)
+                                           : write_character_bpe(pipeline, v);
 }
 
 Status write_flags(Vocabulary& v) {
@@ -108,12 +178,15 @@ Status write_flags(Vocabulary& v) {
   return unsupported("tokenizer.json: GGUF has no form for the tokens that end every text");
 }
 
+constexpr float kUnusedScore = -10000;
+
 void pad(Vocabulary& v, int64_t n_tokens) {
   const auto n = std::max(v.tokens.size(), static_cast<size_t>(std::max<int64_t>(n_tokens, 0)));
   if (v.types.empty()) v.types.resize(v.tokens.size(), TokenType::kNormal);
   v.types.resize(n, TokenType::kUnused);
   v.tokens.resize(n);
-  if (!v.scores.empty()) v.scores.resize(n);
+  // What stands for nothing is never the likeliest.
+  if (!v.scores.empty()) v.scores.resize(n, kUnusedScore);
   for (size_t id = 0; id < n; ++id) {
     if (v.types[id] == TokenType::kUnused && v.tokens[id].empty()) {
       v.tokens[id] = fmt::format("[PAD{}]", id);
@@ -133,14 +206,12 @@ void name_end_of_turn(Vocabulary& v) {
 Result<Vocabulary> gguf_vocabulary(Vocabulary v, int64_t n_tokens) {
   if (v.huggingface != nullptr) {
     const auto pipeline = v.huggingface;
-    if (pipeline->kind != ModelKind::kBpe) {
-      return unsupported(fmt::format("a tokenizer of the type {} has no form in GGUF", v.model));
-    }
     v.types.resize(v.tokens.size(), TokenType::kNormal);
-    BP_TRY(pipeline->splitter.is_byte_level() ? write_byte_level(*pipeline, v)
-                                              : write_sentencepiece(*pipeline, v));
+    BP_TRY(write_model(*pipeline, v));
     BP_TRY(write_flags(v));
     v.huggingface = nullptr;
+  } else if (!v.charsmap.empty() && v.model == "llama") {
+    return unsupported("tokenizer.model: GGUF has no form for the charsmap of a BPE model");
   }
   name_end_of_turn(v);
   pad(v, n_tokens);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 
+#include "core/text/huggingface/charsmap.hpp"
+#include "core/text/huggingface/unicode_forms.hpp"
 #include "core/text/merge.hpp"
 #include "core/text/text_index.hpp"
 #include "core/text/utf8.hpp"
@@ -22,15 +25,6 @@ std::string with_spaces(std::string_view text) {
     text.remove_prefix(mark + kSpaceMark.size());
   }
   return out.append(text);
-}
-
-std::string collapse_spaces(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c != ' ' || (!out.empty() && out.back() != ' ')) out.push_back(c);
-  }
-  if (out.ends_with(' ')) out.pop_back();
-  return out;
 }
 
 std::string render(const std::string& text, TokenType type) {
@@ -59,6 +53,10 @@ class SentencePiece final : public Tokenizer {
     if (vocabulary.scores.empty()) {
       return invalid_argument("tokenizer.ggml.scores is missing: model \"llama\" needs it");
     }
+    std::optional<huggingface::Charsmap> charsmap;
+    if (!vocabulary.charsmap.empty()) {
+      BP_ASSIGN(charsmap, huggingface::Charsmap::parse(vocabulary.charsmap));
+    }
     BP_ASSIGN(SpecialTokens special, SpecialTokens::create(vocabulary));
     std::vector<std::string> bytes;
     bytes.reserve(vocabulary.tokens.size());
@@ -67,12 +65,13 @@ class SentencePiece final : public Tokenizer {
     }
     const bool leading_space = vocabulary.add_space_prefix;
     Parts parts{std::move(vocabulary), std::move(special), std::move(bytes), leading_space};
-    return std::unique_ptr<Tokenizer>(new SentencePiece(std::move(parts)));
+    return std::unique_ptr<Tokenizer>(new SentencePiece(std::move(parts), std::move(charsmap)));
   }
 
  private:
-  explicit SentencePiece(Parts parts)
+  SentencePiece(Parts parts, std::optional<huggingface::Charsmap> charsmap)
       : Tokenizer(std::move(parts)),
+        charsmap_(std::move(charsmap)),
         pieces_(all_token_bytes().size()),
         whole_tokens_(all_token_bytes().size()) {
     id_of_byte_.fill(vocabulary().unk);
@@ -81,6 +80,7 @@ class SentencePiece final : public Tokenizer {
       const TokenType type = vocabulary().type(id);
       rank_.push_back(rank_of_score(vocabulary().scores[static_cast<size_t>(id)]));
       if (type == TokenType::kByte) id_of_byte_[static_cast<uint8_t>(bytes[0])] = id;
+      has_bytes_ = has_bytes_ || type == TokenType::kByte;
       if (type != TokenType::kNormal && type != TokenType::kUserDefined) continue;
       pieces_.insert(bytes, id);
       words_are_apart_ = words_are_apart_ && !has_space_behind_text(bytes);
@@ -100,10 +100,10 @@ class SentencePiece final : public Tokenizer {
   }
 
   [[nodiscard]] std::string normalise(std::string_view text, bool after_special) const {
-    const bool prefix = after_special && adds_leading_space();
-    const std::string spaced = with_spaces(text);
-    return (prefix ? " " : "") +
-           (vocabulary().remove_extra_whitespaces ? collapse_spaces(spaced) : spaced);
+    std::string spaced = with_spaces(charsmap_ ? charsmap_->apply(text) : text);
+    if (vocabulary().remove_extra_whitespaces) spaced = huggingface::spaces_collapsed(spaced);
+    const bool prefix = after_special && adds_leading_space() && !spaced.empty();
+    return prefix ? ' ' + spaced : spaced;
   }
 
   // Where no token has a space behind text, merges never cross from a word to the next space, and
@@ -137,6 +137,11 @@ class SentencePiece final : public Tokenizer {
   }
 
   void encode_bytes(std::string_view bytes, std::vector<int32_t>& ids) const {
+    if (!has_bytes_) {
+      const bool joins = !ids.empty() && ids.back() == vocabulary().unk;
+      if (!joins && vocabulary().unk != kNoToken) ids.push_back(vocabulary().unk);
+      return;
+    }
     for (const char byte : bytes) {
       const int32_t id = id_of_byte_[static_cast<uint8_t>(byte)];
       if (id != kNoToken) ids.push_back(id);
@@ -159,10 +164,12 @@ class SentencePiece final : public Tokenizer {
     });
   }
 
+  std::optional<huggingface::Charsmap> charsmap_;
   TextIndex pieces_;
   WholeTokens whole_tokens_;
   std::vector<uint32_t> rank_;  // by id
   std::array<int32_t, 256> id_of_byte_;
+  bool has_bytes_ = false;  // without, neighbouring unknown characters are one token
   bool words_are_apart_ = true;
 };
 

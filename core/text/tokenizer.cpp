@@ -5,6 +5,7 @@
 #include "core/text/byte_bpe.hpp"
 #include "core/text/detokenizer.hpp"
 #include "core/text/huggingface/character_bpe.hpp"
+#include "core/text/huggingface/gguf_unigram.hpp"
 #include "core/text/huggingface/tokenizer.hpp"
 #include "core/text/sentencepiece.hpp"
 #include "core/text/wordpiece.hpp"
@@ -22,13 +23,16 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
   if (vocabulary.huggingface == nullptr && huggingface::is_character_bpe(vocabulary)) {
     BP_TRY(huggingface::make_character_bpe(vocabulary));
   }
+  if (vocabulary.huggingface == nullptr && vocabulary.model == "t5") {
+    BP_TRY(huggingface::make_gguf_unigram(vocabulary));
+  }
   if (vocabulary.huggingface != nullptr) return create_huggingface(std::move(vocabulary));
   if (vocabulary.model == "llama") return create_sentencepiece(std::move(vocabulary));
   if (vocabulary.model == "gpt2") return create_byte_bpe(std::move(vocabulary));
   if (vocabulary.model == "bert") return create_wordpiece(std::move(vocabulary));
   return unsupported(
       fmt::format("tokenizer.ggml.model is \"{}\"; known are llama, gpt2, gemma4, whitespace, "
-                  "bert",
+                  "bert, t5",
                   vocabulary.model));
 }
 

@@ -81,20 +81,39 @@ Status read_scores(MetadataView metadata, std::vector<float>& out) {
   return {};
 }
 
+// Bytes, as signed or unsigned numbers.
+Status read_charsmap(MetadataView metadata, std::string& out) {
+  constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
+  if (!metadata.contains(key)) return {};
+  BP_ASSIGN(const auto bytes, metadata.array<int64_t>(key));
+  out.reserve(bytes.size());
+  for (uint64_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] < -128 || bytes[i] > 255) {
+      return invalid_argument(fmt::format("{}[{}] is {}, no byte", key, i, bytes[i]));
+    }
+    out.push_back(static_cast<char>(bytes[i]));
+  }
+  return {};
+}
+
 Status read_flags(MetadataView metadata, Vocabulary& v) {
   const bool is_llama = v.model == "llama";
   const bool is_bert = v.model == "bert";
+  const bool is_unigram = v.model == "t5";
   const bool pre_adds_bos = std::ranges::find(kPreAddingBos, v.pre) != kPreAddingBos.end();
   const bool adds_bos =
       is_llama || is_bert || v.pre == "gemma4" || (v.model == "gpt2" && pre_adds_bos);
   BP_ASSIGN(v.add_bos, metadata.get_or("tokenizer.ggml.add_bos_token", adds_bos && v.bos >= 0));
-  BP_ASSIGN(v.add_eos, metadata.get_or("tokenizer.ggml.add_eos_token", false));
+  BP_ASSIGN(v.add_eos, metadata.get_or("tokenizer.ggml.add_eos_token", is_unigram && v.eos >= 0));
   const bool pre_adds_sep = std::ranges::find(kPreAddingSep, v.pre) != kPreAddingSep.end();
   BP_ASSIGN(v.add_sep, metadata.get_or("tokenizer.ggml.add_sep_token",
                                        (is_bert || pre_adds_sep) && v.sep >= 0));
   BP_ASSIGN(v.add_space_prefix, metadata.get_or("tokenizer.ggml.add_space_prefix", is_llama));
   BP_ASSIGN(v.remove_extra_whitespaces,
             metadata.get_or("tokenizer.ggml.remove_extra_whitespaces", false));
+  BP_ASSIGN(v.lowercase, metadata.get_or("tokenizer.ggml.normalizer.lowercase", true));
+  BP_ASSIGN(v.strip_accents,
+            metadata.get_or("tokenizer.ggml.normalizer.strip_accents", v.lowercase));
   return {};
 }
 
@@ -198,6 +217,7 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   BP_TRY(check_tokens(v));
   BP_TRY(read_types(metadata, v.types));
   BP_TRY(read_scores(metadata, v.scores));
+  BP_TRY(read_charsmap(metadata, v.charsmap));
   if (metadata.contains("tokenizer.ggml.merges")) {
     BP_TRY(read_strings(metadata, "tokenizer.ggml.merges", v.merges));
   } else if (v.model == "gpt2" || v.model == "gemma4" || v.model == "whitespace") {

@@ -50,8 +50,8 @@ struct AddedToken {
 };
 
 struct Vocabulary {
-  std::string model;                // "llama", "gpt2", "bert"; of tokenizer.json its type
-  std::string pre;                  // pre-tokenizer of "gpt2"; empty when the file names none
+  std::string model;  // "llama", "gpt2", "bert", "t5" and others; of tokenizer.json its type
+  std::string pre;    // pre-tokenizer of "gpt2"; empty when the file names none
   std::vector<std::string> tokens;  // by id
   std::vector<float> scores;        // by id, or empty
   std::vector<TokenType> types;     // by id, or empty: all normal
@@ -72,6 +72,10 @@ struct Vocabulary {
   bool add_sep = false;
   bool add_space_prefix = false;
   bool remove_extra_whitespaces = false;
+  bool lowercase = true;      // of "bert"
+  bool strip_accents = true;  // of "bert"
+
+  std::string charsmap;  // SentencePiece's compiled rules of normalisation: "llama" and "t5"
 
   std::vector<int32_t> prefix;  // put before every text in place of what add_bos says
   std::vector<int32_t> suffix;  // put behind in place of what add_sep and add_eos say

@@ -47,7 +47,8 @@ class WordPiece final : public Tokenizer {
 
   void encode_text(std::string_view text, TextPlace, std::vector<int32_t>& ids) const override {
     std::string spaced;
-    BertNormaliser::for_each_word(text, [&](std::string_view word) {
+    const BertNormaliser::Options options = {vocabulary().lowercase, vocabulary().strip_accents};
+    BertNormaliser::for_each_word(text, options, [&](std::string_view word) {
       spaced.assign(1, ' ').append(word);
       encode_word(spaced, ids);
     });

@@ -4,7 +4,7 @@ import json
 import os
 import struct
 
-from huggingface_folder import write_folder
+from huggingface_folder import gguf, write_folder, write_json
 from support import (
     TINY,
     CommandTest,
@@ -304,6 +304,40 @@ class Folders(QuantizeTest):
                 for model in (self.source, out)
             ]
             self.assertEqual(*answers)
+
+    def test_keep_tokenizers_of_other_kinds(self):
+        mark = "\u2581"
+        texts = [*"abcdefghilnorstu,.", mark, "th", mark + "the", "ing", mark + "an"]
+        control = [{"id": i, "content": c, "special": True} for i, c in enumerate(("<unk>", "</s>"))]
+        words = ["<unk>", "</s>", *"abcdefghilnorstu,.", "the", *(f"##{c}" for c in "abcdeghinrst"), "##ing"]
+        metaspace = {"type": "Metaspace", "replacement": mark, "prepend_scheme": "never", "split": False}
+        unigram = {
+            "pre_tokenizer": metaspace,
+            "decoder": metaspace,
+            "model": {
+                "type": "Unigram",
+                "unk_id": 0,
+                "vocab": [["<unk>", 0.0], ["</s>", 0.0], *([t, -3.0 - i / 8] for i, t in enumerate(texts))],
+            },
+        }
+        wordpiece = {
+            "normalizer": {"type": "BertNormalizer", "lowercase": False},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece"},
+            "model": {"type": "WordPiece", "unk_token": "<unk>", "vocab": {w: i for i, w in enumerate(words)}},
+        }
+        for name, tokenizer in (("t5", unigram), ("bert", wordpiece)):
+            with open(os.path.join(self.source, "tokenizer.json"), "w", encoding="utf-8") as file:
+                json.dump({**tokenizer, "added_tokens": control}, file)
+            write_json(self.source, "tokenizer_config.json", {})
+            out = self.written("F32")
+            self.assertEqual(gguf.Reader(out).metadata["tokenizer.ggml.model"], name)
+            text = "The anthing  string, and \u00e9\u4e2d th.\n".encode()
+            ids, written = (
+                json.loads(self.assert_done(backplane("tokenize", model, stdin=text))) for model in (self.source, out)
+            )
+            self.assertEqual(ids, written)
+            self.assertGreater(len(set(ids)), 8)
 
     def test_have_the_tensors_of_the_gguf_file(self):
         tensors = [

@@ -2,23 +2,10 @@
 
 #include <algorithm>
 
+#include "core/text/huggingface/word_marks.hpp"
 #include "core/text/utf8.hpp"
 
 namespace bp::text::huggingface {
-namespace {
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
-
-bool has_mark_behind_text(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpaceMark);  // any of its bytes
-  for (size_t at = text.find(kSpaceMark, 1); at != std::string_view::npos;
-       at = text.find(kSpaceMark, at + 1)) {
-    if (first < at) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 CharacterPieces::CharacterPieces(const Vocabulary& vocabulary, const Pipeline& pipeline)
     : pipeline_(pipeline), pieces_(vocabulary.tokens.size()), unknown_(vocabulary.unk) {
@@ -45,10 +32,7 @@ void CharacterPieces::encode(std::string_view piece, MergeScratch& scratch,
 
 // Where no token crosses from a word to the next mark, each word is merged alone.
 size_t CharacterPieces::first_word_size(std::string_view text) const {
-  if (!words_are_apart_) return text.size();
-  size_t at = 0;
-  while (text.substr(at).starts_with(kSpaceMark)) at += kSpaceMark.size();
-  return std::min(text.find(kSpaceMark, at), text.size());
+  return words_are_apart_ ? marked_word_size(text) : text.size();
 }
 
 void CharacterPieces::encode_word(std::string_view word, MergeScratch& scratch,

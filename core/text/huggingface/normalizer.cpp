@@ -42,10 +42,20 @@ Result<Normalizer> Normalizer::parse(const Json* json) {
 
 Result<Normalizer> Normalizer::of_charsmap(std::string charsmap) {
   Normalizer normalizer;
-  BP_ASSIGN(Charsmap map, Charsmap::parse(std::move(charsmap)));
-  const auto shared = std::make_shared<const Charsmap>(std::move(map));
-  normalizer.steps_.push_back([shared](std::string_view text) { return shared->apply(text); });
+  BP_TRY(normalizer.add_charsmap(std::move(charsmap)));
   return normalizer;
+}
+
+Status Normalizer::add_charsmap(std::string bytes) {
+  if (steps_.empty()) charsmap_ = bytes;
+  BP_ASSIGN(Charsmap map, Charsmap::parse(std::move(bytes)));
+  const auto shared = std::make_shared<const Charsmap>(std::move(map));
+  steps_.push_back([shared](std::string_view text) { return shared->apply(text); });
+  return {};
+}
+
+void Normalizer::add_collapse() {
+  steps_.emplace_back(spaces_collapsed);
 }
 
 Status Normalizer::add(const Json& step) {
@@ -84,9 +94,7 @@ Status Normalizer::add(const Json& step) {
   } else if (type == "Precompiled") {
     BP_ASSIGN(std::string bytes, decode_base64(text_of(step, "precompiled_charsmap")));
     if (bytes.empty()) return {};
-    BP_ASSIGN(Charsmap map, Charsmap::parse(std::move(bytes)));
-    const auto shared = std::make_shared<const Charsmap>(std::move(map));
-    steps_.push_back([shared](std::string_view text) { return shared->apply(text); });
+    return add_charsmap(std::move(bytes));
   } else {
     return unknown_type("a normalizer", type);
   }

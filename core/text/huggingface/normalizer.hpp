@@ -20,14 +20,21 @@ class Normalizer {
 
   // Appends a step that is no Sequence.
   Status add(const nlohmann::json& step);
+  // Appends what SentencePiece does to spaces: one of each run stays, none at the ends.
+  void add_collapse();
 
   [[nodiscard]] bool is_identity() const { return steps_.empty(); }
   [[nodiscard]] std::string apply(std::string_view text) const;
+  // The charsmap that its first step applies, or empty.
+  [[nodiscard]] const std::string& charsmap() const { return charsmap_; }
 
  private:
+  Status add_charsmap(std::string bytes);
+
   using Step = std::function<std::string(std::string_view)>;
 
   std::vector<Step> steps_;
+  std::string charsmap_;
 };
 
 }  // namespace bp::text::huggingface

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/text/huggingface/json_fields.hpp"
+#include "core/text/huggingface/gguf_unigram.hpp"
 #include "core/text/huggingface/pipeline.hpp"
 
 namespace bp::text::huggingface {
@@ -111,6 +111,8 @@ struct ModelSpec {
   bool byte_fallback = false;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
+  bool escapes_spaces = true;
+  bool marks_end_words = false;
   std::string charsmap;
   int64_t unk = 0, bos = 1, eos = 2, pad = -1;
 };
@@ -120,6 +122,7 @@ bool read_trainer(std::string_view message, ModelSpec& spec) {
   while (fields.next()) {
     const auto id = static_cast<int64_t>(static_cast<int32_t>(fields.value));
     if (fields.number == 3) spec.model_type = fields.value;
+    if (fields.number == 24) spec.marks_end_words = fields.value != 0;
     if (fields.number == 35) spec.byte_fallback = fields.value != 0;
     if (fields.number == 40) spec.unk = id;
     if (fields.number == 41) spec.bos = id;
@@ -135,32 +138,16 @@ bool read_normalizer(std::string_view message, ModelSpec& spec) {
     if (fields.number == 2) spec.charsmap = fields.bytes;
     if (fields.number == 3) spec.add_dummy_prefix = fields.value != 0;
     if (fields.number == 4) spec.remove_extra_whitespaces = fields.value != 0;
+    if (fields.number == 5) spec.escapes_spaces = fields.value != 0;
   }
   return fields.ok();
 }
 
-// What transformers makes of a unigram model.
-Status make_pipeline(const ModelSpec& spec, Vocabulary& v) {
-  auto pipeline = std::make_shared<Pipeline>();
-  pipeline->kind = ModelKind::kUnigram;
-  pipeline->byte_fallback = spec.byte_fallback;
-  pipeline->scores.assign(v.scores.begin(), v.scores.end());
-  if (!spec.charsmap.empty()) {
-    BP_ASSIGN(pipeline->normalizer, Normalizer::of_charsmap(spec.charsmap));
-  }
-  if (spec.remove_extra_whitespaces) {
-    BP_TRY(pipeline->normalizer.add({{"type", "Strip"}}));
-    BP_TRY(pipeline->normalizer.add(
-        {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}));
-  }
-  const Json metaspace = {{"type", "Metaspace"},
-                          {"replacement", "\xE2\x96\x81"},
-                          {"split", true},
-                          {"prepend_scheme", spec.add_dummy_prefix ? "always" : "never"}};
-  BP_ASSIGN(pipeline->splitter, Splitter::parse(&metaspace));
-  BP_ASSIGN(pipeline->decoder, Decoder::parse(&metaspace));
+Status make_unigram(bool byte_fallback, Vocabulary& v) {
+  BP_TRY(make_gguf_unigram(v));
+  auto pipeline = std::make_shared<Pipeline>(*v.huggingface);
+  pipeline->byte_fallback = byte_fallback;
   v.model = "Unigram";
-  v.scores.clear();
   v.huggingface = std::move(pipeline);
   return {};
 }
@@ -186,12 +173,17 @@ Status read_sentencepiece_model(std::string_view bytes, Vocabulary& v) {
   v.eos = id_of(spec.eos);
   v.pad = id_of(spec.pad);
   v.add_bos = v.bos != kNoToken;
-  if (spec.model_type == 1) return make_pipeline(spec, v);
-  if (spec.model_type != 2)
-    return unsupported("tokenizer.model: neither a BPE nor a unigram model");
-  v.model = "llama";
   v.add_space_prefix = spec.add_dummy_prefix;
   v.remove_extra_whitespaces = spec.remove_extra_whitespaces;
+  v.charsmap = std::move(spec.charsmap);
+  if (spec.marks_end_words || !spec.escapes_spaces) {
+    return unsupported("tokenizer.model: spaces that are written otherwise than before words");
+  }
+  if (spec.model_type == 1) return make_unigram(spec.byte_fallback, v);
+  if (spec.model_type != 2) {
+    return unsupported("tokenizer.model: neither a BPE nor a unigram model");
+  }
+  v.model = "llama";
   return {};
 }
 

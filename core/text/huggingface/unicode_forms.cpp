@@ -129,6 +129,16 @@ std::string stripped(std::string_view text, bool left, bool right) {
   return {begin, right ? last : end};
 }
 
+std::string spaces_collapsed(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out.push_back(c);
+  }
+  if (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
 std::string clean_text(std::string_view text) {
   const CharClasses& classes = CharClasses::get();
   std::string out;

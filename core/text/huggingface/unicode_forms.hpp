@@ -26,6 +26,8 @@ inline constexpr std::array<std::pair<const char*, UnicodeForm>, 4> kUnicodeForm
 [[nodiscard]] std::string without_nonspacing_marks(std::string_view text);
 // Without white space at the ends.
 [[nodiscard]] std::string stripped(std::string_view text, bool left, bool right);
+// Without spaces at the ends, and with one in place of several.
+[[nodiscard]] std::string spaces_collapsed(std::string_view text);
 // BERT: no control characters, all white space a space; and spaces around Chinese characters.
 [[nodiscard]] std::string clean_text(std::string_view text);
 [[nodiscard]] std::string space_chinese(std::string_view text);

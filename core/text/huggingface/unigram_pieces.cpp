@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/text/huggingface/word_marks.hpp"
 #include "core/text/utf8.hpp"
 
 namespace bp::text::huggingface {
@@ -32,13 +33,24 @@ UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipel
     if (i >= pipeline.scores.size() || id == unknown_) continue;
     if (type == TokenType::kNormal || type == TokenType::kUserDefined) {
       pieces_.insert(vocabulary.tokens[i], id);
+      words_are_apart_ = words_are_apart_ && !has_mark_behind_text(vocabulary.tokens[i]);
     }
   }
+  // Where the mark is unknown, it and its neighbours are one unknown token.
+  words_are_apart_ = words_are_apart_ && pieces_.find(kSpaceMark) != kNoToken;
   unknown_score_ = least - kUnknownPenalty;
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
 }
 
 void UnigramPieces::encode(std::string_view piece, MergeScratch&, std::vector<int32_t>& ids) const {
+  while (!piece.empty()) {
+    const size_t size = words_are_apart_ ? marked_word_size(piece) : piece.size();
+    encode_word(piece.substr(0, size), ids);
+    piece.remove_prefix(size);
+  }
+}
+
+void UnigramPieces::encode_word(std::string_view piece, std::vector<int32_t>& ids) const {
   std::vector<Node> best(piece.size() + 1);
   best[0].score = 0;
   const char* const end = piece.data() + piece.size();

@@ -19,12 +19,14 @@ class UnigramPieces final : public PieceModel {
               std::vector<int32_t>& ids) const override;
 
  private:
+  void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
   void append(std::string_view token, int32_t id, std::vector<int32_t>& ids) const;
 
   const Pipeline& pipeline_;
   TextIndex pieces_;
   std::array<int32_t, 256> id_of_byte_;
   bool has_all_bytes_ = true;
+  bool words_are_apart_ = true;  // no token crosses from a word to the next mark
   int32_t unknown_;
   double unknown_score_;
 };

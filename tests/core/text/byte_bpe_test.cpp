@@ -101,11 +101,11 @@ TEST(ByteBpe, RefusesBadMerges) {
 
 TEST(ByteBpe, UnknownModelIsRefusedWithTheKnownOnes) {
   Vocabulary v = byte_vocabulary({});
-  v.model = "t5";
+  v.model = "rwkv";
   const Status status = Tokenizer::create(v).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(),
-              HasSubstr("\"t5\"; known are llama, gpt2, gemma4, whitespace, bert"));
+              HasSubstr("\"rwkv\"; known are llama, gpt2, gemma4, whitespace, bert, t5"));
 }
 
 }  // namespace
