@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Compares ids with those of the tokenizers package on random texts of mixed scripts, for every family
-of pre-tokenizers, and the speed of some.
+of pre-tokenizers and every kind of model, and their speed.
 
-  python3 bench/tokenizers/fuzz.py RANKS [--texts N] [--families A,B] [--prose FILE] [--json FILE]
+  python3 bench/tokenizers/fuzz.py RANKS [--texts N] [--families "A;B"] [--prose FILE] [--hostile] [--json FILE]
 
-RANKS is a tiktoken rank file; all families get its vocabulary. Each family is read twice: as a GGUF
-file names it, and as its tokenizer.json. Needs the package `tokenizers`, and of the build the target
-bench_tokenizers. --prose measures llama-bpe and qwen2 on that text, one thread each, in turns.
+RANKS is a tiktoken rank file; all families get its vocabulary. Each family is read as a GGUF file names
+it, as its tokenizer.json, and as quantising its folder to GGUF writes it. Needs the package `tokenizers`,
+and of the build the target bench_tokenizers. --prose measures on that text, one thread each, in turns;
+--hostile on a million equal characters and the like.
 """
 
 import argparse
-import base64
 import json
 import os
 import random
@@ -21,7 +21,7 @@ import time
 import unicodedata
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-from families import FAMILIES  # noqa: E402
+import models  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -43,44 +43,6 @@ WORDS = (
     "e\u0301 a\u0300\u0301 〇 々 !? ... -- $^+<=>|~` (a|b)"
 ).split() + [" " * n for n in (2, 3, 4, 9)]
 WORDS += ["\n", "\r\n", "\t", "\n\n\n", " \n ", "\u3000", "\u00a0", "\u200b", "\u2028", "a" * 40]
-
-
-def alphabet():
-    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = iter(range(0x100, 0x200))
-    return [chr(b if b in own else next(others)) for b in range(256)]
-
-
-def read_ranks(path, limit):
-    """Tokens and merges as byte-level BPE writes them, of the first ranks."""
-    table = alphabet()
-    with open(path, "rb") as file:
-        ranks = {base64.b64decode(line.split()[0]): i for i, line in enumerate(file) if i < limit}
-    merges = []
-    for piece, rank in ranks.items():
-        pairs = ((piece[:k], piece[k:]) for k in range(1, len(piece)))
-        known = [(ranks[a], ranks[b], a, b) for a, b in pairs if a in ranks and b in ranks]
-        merges += [(rank, a, b) for _, _, a, b in sorted(known)]
-    text = lambda raw: "".join(table[b] for b in raw)  # noqa: E731
-    merges.sort(key=lambda merge: merge[0])
-    return {text(p): r for p, r in ranks.items()}, [[text(a), text(b)] for _, a, b in merges]
-
-
-def write_tokenizer(path, family, vocab, merges):
-    steps, whole = FAMILIES[family]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(
-            {
-                "version": "1.0",
-                "added_tokens": [],
-                "normalizer": None,
-                "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-                "post_processor": None,
-                "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-                "model": {"type": "BPE", "ignore_merges": whole, "vocab": vocab, "merges": merges},
-            },
-            file,
-        )
 
 
 def random_text(rng):
@@ -109,13 +71,18 @@ def show(theirs, text, expected, found):
     print(f"    {text!a}\n      package {pieces[0]}\n      ours    {pieces[1]}")
 
 
-def compare(family, path, texts):
+def routes_of(pre):
+    """How a tokenizer.json is read: as GGUF names its pre-tokenizer, as it is, and as quantising it writes it."""
+    return {**({"gguf": pre} if pre else {}), "tokenizer.json": "", "converted": "converted"}
+
+
+def compare(path, pre, texts):
     theirs = Tokenizer.from_file(path)
-    expected = [encoding.ids for encoding in theirs.encode_batch(texts)]
+    expected = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
     stdin = "".join(json.dumps(text) + "\n" for text in texts).encode()
     result = {}
-    for route, pre in (("gguf", family), ("tokenizer.json", "")):
-        out, error = ours(path, pre, "ids", stdin)
+    for route, mode in routes_of(pre).items():
+        out, error = ours(path, mode, "ids", stdin)
         if error:
             result[route] = error
             continue
@@ -127,19 +94,44 @@ def compare(family, path, texts):
     return result
 
 
-def speed(family, path, prose):
+def speed(path, pre, prose):
     """MB/s; the package gets the text in parts, which it likes better."""
     theirs = Tokenizer.from_file(path)
     parts = [prose[i : i + 10000].decode(errors="ignore") for i in range(0, len(prose), 10000)]
-    best = {"package": 0.0, "gguf": 0.0, "tokenizer.json": 0.0}
+    routes = routes_of(pre)
+    best = {"package": 0.0, **dict.fromkeys(routes, 0.0)}
     for _ in range(3):
         begin = time.perf_counter()
         for part in parts:
             theirs.encode(part, add_special_tokens=False)
         best["package"] = max(best["package"], len(prose) / 1e6 / (time.perf_counter() - begin))
-        for route, pre in (("gguf", family), ("tokenizer.json", "")):
-            best[route] = max(best[route], float(ours(path, pre, "speed", prose)[0]))
-    return {name: round(value, 2) for name, value in best.items()}
+        for route, mode in routes.items():
+            out, error = ours(path, mode, "speed", prose)
+            best[route] = error or max(best[route], float(out))
+    return {name: value if isinstance(value, str) else round(value, 2) for name, value in best.items()}
+
+
+HOSTILE = ["a", " ", "\n", " \n", "\u0301", "a\u0301", "7", "!", "'", "\u4e2d", "\u1100\u1161", "\u0e01",
+           "\U0001f468\u200d\U0001f469\u200d", "aA", "A", "<|", "\x00", "\ufb01", "a b", "IMG"]  # fmt: skip
+
+
+def hostile(path, pre):
+    """Of each route the worst text: seconds for a million characters of it, and how many times those for a quarter."""
+    found = {}
+    for route, mode in routes_of(pre).items():
+        worst = (0.0, 0.0, "")
+        for unit in HOSTILE:
+            text = (unit * (1000000 // len(unit))).encode()
+            seconds = []
+            for part in (text[: len(text) // 4], text):
+                out, error = ours(path, mode, "time", part)
+                if error:
+                    break
+                seconds.append(float(out))
+            if len(seconds) == 2:
+                worst = max(worst, (round(seconds[1], 3), round(seconds[1] / seconds[0], 1), unit))
+        found[route] = worst
+    return found
 
 
 def main():
@@ -147,29 +139,41 @@ def main():
     parser.add_argument("ranks")
     parser.add_argument("--texts", type=int, default=100000)
     parser.add_argument("--tokens", type=int, default=32000, help="of the vocabulary that are taken")
-    parser.add_argument("--families", default=",".join(FAMILIES))
+    parser.add_argument("--families", default=";".join(models.names()), help="separated by semicolons")
     parser.add_argument("--prose")
+    parser.add_argument("--hostile", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
-    vocab, merges = read_ranks(options.ranks, options.tokens)
+    ranks = models.read_ranks(options.ranks, options.tokens)
     rng = random.Random(1)
     texts = [random_text(rng) for _ in range(options.texts)]
-    report = {"texts": len(texts), "differences": {}, "MB/s": {}}
+    report = {"texts": len(texts), "differences": {}, "MB/s": {}, "hostile": {}}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "tokenizer.json")
-        for family in options.families.split(","):
-            write_tokenizer(path, family, vocab, merges)
+        for family in options.families.split(";"):
+            document, pre = models.make(family, ranks)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(document, file)
             if texts:
-                report["differences"][family] = found = compare(family, path, texts)
+                report["differences"][family] = found = compare(path, pre, texts)
                 print(f"{family}: of {len(texts)} texts differ {found}", flush=True)
-            if options.prose and family in ("llama-bpe", "qwen2"):
+            if options.prose:
                 with open(options.prose, "rb") as file:
-                    report["MB/s"][family] = found = speed(family, path, file.read())
+                    report["MB/s"][family] = found = speed(path, pre, file.read())
                 print(f"{family}: MB/s {found}", flush=True)
+            if options.hostile:
+                report["hostile"][family] = found = hostile(path, pre)
+                print(f"{family}: a million characters {found}", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)
-    wrong = [found for routes in report["differences"].values() for found in routes.values()]
+    # A refusal to convert is a sentence, and no difference.
+    wrong = [
+        found
+        for routes in report["differences"].values()
+        for route, found in routes.items()
+        if route != "converted" or isinstance(found, int)
+    ]
     sys.exit(1 if any(wrong) else 0)
 
 
