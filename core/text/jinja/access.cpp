@@ -248,9 +248,12 @@ Value get_slice(Runtime& runtime, const Value& value, const Value& start, const 
   const SliceRange range = resolve_slice(static_cast<Integer>(length(value)), start, stop, step);
   if (auto* text = value.get<Text>()) return slice_text(runtime, *text, range);
   if (numbers) {
-    return runtime.make<Range>(
-        numbers->begin + range.start * numbers->step, numbers->begin + range.stop * numbers->step,
-        range.count < 2 ? Integer{1} : numbers->step * range.step, range.count);
+    // Slices of slices of few items could grow the step beyond all bounds; nothing depends on it.
+    constexpr Integer kMaxIdleStep = Integer{1} << 80;
+    Integer stride = numbers->step * range.step;
+    if (range.count < 2 && (stride > kMaxIdleStep || stride < -kMaxIdleStep)) stride = 1;
+    return runtime.make<Range>(numbers->begin + range.start * numbers->step,
+                               numbers->begin + range.stop * numbers->step, stride, range.count);
   }
   if (value.object<List>()) return runtime.list(take_slice(*items, range));
   return runtime.tuple(take_slice(*items, range));

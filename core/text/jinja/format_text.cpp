@@ -44,8 +44,10 @@ class PercentFormatter {
       i_ = percent + 1;
       conversion();
     }
-    const bool used_mapping = arguments_.object<Dict>() != nullptr;
-    if (!used_mapping && next_ < (tuple_ ? tuple_->items.size() : 1)) {
+    // Whatever has items counts as a mapping.
+    const bool has_items = arguments_.object<Dict>() || arguments_.object<List>() ||
+                           arguments_.object<Range>() || arguments_.is_undefined();
+    if (!has_items && next_ < (tuple_ ? tuple_->items.size() : 1)) {
       fail("not all arguments converted during string formatting");
     }
     return out_.take();

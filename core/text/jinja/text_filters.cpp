@@ -131,7 +131,7 @@ Value striptags(Runtime& runtime, const Value& self, BoundArguments&) {
     out += rest.substr(0, end);
     rest = strip(rest.substr(end));
   }
-  return runtime.text(std::move(out));
+  return runtime.text(unescape_html(out));
 }
 
 // Upper case after the start and after -, white space and opening brackets.
@@ -181,7 +181,6 @@ Value trim(Runtime& runtime, const Value& self, BoundArguments& args) {
 }
 
 Value truncate(Runtime& runtime, const Value& self, BoundArguments& args) {
-  require_defined(self);
   auto* text = self.get<Text>();
   if (text) runtime.spend_characters(text->str().size());
   const std::string end(args.text(2, "..."));

@@ -5,7 +5,9 @@
 #include <unicode/unistr.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <utility>
 
 namespace bp::text::jinja {
 namespace {
@@ -252,6 +254,39 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
   }
   if (begin < text.size()) lines.push_back(text.substr(begin));
   return lines;
+}
+
+std::string unescape_html(std::string_view text) {
+  constexpr std::pair<std::string_view, char> kNames[] = {
+      {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
+  constexpr size_t kMaxReference = 12;
+  const auto character_of = [&](std::string_view name) -> std::string {
+    for (const auto& [known, character] : kNames) {
+      if (name == known) return std::string(1, character);
+    }
+    if (!name.starts_with('#')) return {};
+    name.remove_prefix(1);
+    const bool is_hex = name.starts_with('x') || name.starts_with('X');
+    if (is_hex) name.remove_prefix(1);
+    uint32_t number = 0;
+    const auto [end, error] =
+        std::from_chars(name.data(), name.data() + name.size(), number, is_hex ? 16 : 10);
+    const bool is_number = error == std::errc() && end == name.data() + name.size();
+    const bool is_character = number > 0 && number < 0x110000 && (number >> 11) != 0x1B;
+    return is_number && is_character ? encode(std::u32string(1, number)) : std::string();
+  };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t end = text[i] == '&' ? text.substr(i, kMaxReference).find(';') : text.npos;
+    const std::string found = end == text.npos ? "" : character_of(text.substr(i + 1, end - 1));
+    if (found.empty()) {
+      out += text[i];
+    } else {
+      out += found;
+      i += end;
+    }
+  }
+  return out;
 }
 
 std::string escape_html(std::string_view text) {

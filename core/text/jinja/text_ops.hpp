@@ -50,5 +50,7 @@ std::string replace(std::string_view text, std::string_view from, std::string_vi
                     size_t limit);
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 std::string escape_html(std::string_view text);
+// Numbers of characters, and the five names that escaping needs.
+std::string unescape_html(std::string_view text);
 
 }  // namespace bp::text::jinja
