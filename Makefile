@@ -56,7 +56,7 @@ bench: build
 	@build/bin/backplane bench $(or $(MODEL),$(DEFAULT_MODEL))
 
 # Half an hour of mixed requests under AddressSanitizer; SOAK_SECONDS=n shortens it.
-soak: setup
+soak: setup-test
 	@.ci/soak.sh
 
 install: build

@@ -1,27 +1,47 @@
 #!/usr/bin/env bash
 # What `make test` runs: the release build's tests, then everything under AddressSanitizer and
-# UndefinedBehaviorSanitizer, then the threads' tests under ThreadSanitizer.
+# UndefinedBehaviorSanitizer, then the threads' tests under ThreadSanitizer. Ends with the wall time
+# of each phase.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
+times=()
 
-python3 tests/check_layers.py
-.ci/test-env.sh
+# phase NAME COMMAND...
+phase() {
+  local name=$1 start=$SECONDS status=0
+  shift
+  echo "== $name"
+  "$@" || status=$?
+  times+=("$(printf '%3d:%02d  %s' $(((SECONDS - start) / 60)) $(((SECONDS - start) % 60)) "$name")")
+  return "$status"
+}
+print_times() {
+  echo "== wall time of each phase (min:s, $jobs jobs)"
+  printf '%s\n' "${times[@]}"
+}
+trap print_times EXIT
 
-echo "== release build"
-cmake --preset release >/dev/null
-cmake --build build -j "$jobs"
-ctest --test-dir build --output-on-failure --no-tests=error -j "$jobs"
+# build PRESET [TARGET]
+build() {
+  cmake --preset "$1" -DBACKPLANE_UNITY_TESTS=ON >/dev/null &&
+    cmake --build --preset "$1" -j "$jobs" ${2:+--target "$2"}
+}
+run_tests() {
+  ctest --output-on-failure --no-tests=error -j "$jobs" "$@"
+}
 
-echo "== AddressSanitizer and UndefinedBehaviorSanitizer"
-cmake --preset asan >/dev/null
-cmake --build build/asan -j "$jobs"
+phase "layer rule" python3 tests/check_layers.py
+phase "Python environment and default model" .ci/test-env.sh
+
+phase "release: build" build release
+phase "release: tests" run_tests --test-dir build
+
+phase "AddressSanitizer, UndefinedBehaviorSanitizer: build" build asan
 ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
   UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-  ctest --test-dir build/asan --output-on-failure --no-tests=error -j "$jobs" -LE heavy
+  phase "AddressSanitizer, UndefinedBehaviorSanitizer: tests" run_tests --test-dir build/asan -LE heavy
 
-echo "== ThreadSanitizer"
-cmake --preset tsan >/dev/null
-cmake --build build/tsan -j "$jobs" --target threads-tests
+phase "ThreadSanitizer: build" build tsan threads-tests
 TSAN_OPTIONS=halt_on_error=1 \
-  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs" -L threads
+  phase "ThreadSanitizer: tests" run_tests --test-dir build/tsan -L threads

@@ -107,8 +107,8 @@ uint32_t CpuTopology::n_cores() const {
   std::vector<uint32_t> cores;
   for (const Cpu& cpu : cpus) cores.push_back(cpu.core);
   std::ranges::sort(cores);
-  const auto repeated = std::ranges::unique(cores);
-  return bounded(static_cast<size_t>(repeated.begin() - cores.begin()), quota);
+  const auto repeated = std::unique(cores.begin(), cores.end());
+  return bounded(static_cast<size_t>(repeated - cores.begin()), quota);
 }
 
 std::vector<uint32_t> CpuTopology::placement(uint32_t n_workers) const {

@@ -39,7 +39,7 @@ Result<std::vector<float>> no_floats(const base::Yaml&, const std::string&) {
   return std::vector<float>();
 }
 
-bool close(const model::RopeTable& a, const model::RopeTable& b) {
+bool are_close(const model::RopeTable& a, const model::RopeTable& b) {
   const auto near = [](double x, double y) {
     return std::abs(x - y) <= 1e-5 * std::max(std::abs(x), std::abs(y));
   };
@@ -186,7 +186,7 @@ Status GgufForm::compare(const model::ModelScope& written) {
   for (const model::RopeSpec& spec : choice_.architecture.ropes) {
     BP_ASSIGN(const auto before, rope_table(spec, scope_, false));
     const auto after = rope_table(spec, written, true);
-    if (after.ok() && close(before, *after)) continue;
+    if (after.ok() && are_close(before, *after)) continue;
     return unsupported(
         fmt::format("GGUF has no place for this scaling of rotary positions ({}, {})", spec.name,
                     spec.place.place()));

@@ -12,14 +12,14 @@ namespace bp::quantize {
 
 namespace {
 
-const TableLevels& levels() {
+const TableLevels& fp4_levels() {
   static const TableLevels table(reference::kFp4Values);
   return table;
 }
 
 void store_fp4(const float* in, int n, float scale, uint8_t* bytes) {
   uint8_t quants[32];
-  for (int j = 0; j < n; ++j) quants[j] = levels().index(in[j] * inverse(scale));
+  for (int j = 0; j < n; ++j) quants[j] = fp4_levels().index(in[j] * inverse(scale));
   store_nibbles(quants, n, bytes);
 }
 
@@ -30,7 +30,7 @@ int best_code(const float* in, const float* weights, int n, int lowest, int high
   float least = INFINITY;
   int best = lowest;
   for (int code = lowest; code <= highest; ++code) {
-    const float error = scale_error(levels(), scale_of(code), in, weights, n);
+    const float error = scale_error(fp4_levels(), scale_of(code), in, weights, n);
     if (error >= least) continue;
     least = error;
     best = code;

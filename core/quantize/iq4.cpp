@@ -9,27 +9,27 @@ namespace bp::quantize {
 
 namespace {
 
-const TableLevels& levels() {
+const TableLevels& iq4_levels() {
   static const TableLevels table(reference::kIq4Values);
   return table;
 }
 
 void store_levels(const float* in, float scale, uint8_t* bytes) {
   uint8_t quants[32];
-  for (int j = 0; j < 32; ++j) quants[j] = levels().index(in[j] * inverse(scale));
+  for (int j = 0; j < 32; ++j) quants[j] = iq4_levels().index(in[j] * inverse(scale));
   store_nibbles(quants, 32, bytes);
 }
 
 }  // namespace
 
 void encode_block_iq4_nl(const float* in, const float* weights, uint8_t* block) {
-  const float d = round_to_f16(fit_scale(levels(), in, weights, 32).scale);
+  const float d = round_to_f16(fit_scale(iq4_levels(), in, weights, 32).scale);
   store_f16(block, d);
   store_levels(in, d, block + 2);
 }
 
 void encode_block_iq4_xs(const float* in, const float* weights, uint8_t* block) {
-  const auto scales = fit_grouped_scales<8, -32, 31>(levels(), in, weights);
+  const auto scales = fit_grouped_scales<8, -32, 31>(iq4_levels(), in, weights);
   std::memset(block, 0, 8);
   store_f16(block, scales.d);
   uint32_t high = 0;

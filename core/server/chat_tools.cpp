@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTools = 128;
-constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxToolNameBytes = 64;
 constexpr size_t kMaxDescriptionBytes = 64 << 10;
 constexpr size_t kMaxSchemaMembers = 256;
 
@@ -43,7 +43,7 @@ std::vector<text::chat::ToolParameter> parameters_of(const Json& schema) {
 // {"name", "description", "parameters"} as templates expect it, without what only the API knows.
 Json read_function(FieldReader& fields) {
   Json shown = Json::object();
-  const auto name = fields.text("name", kMaxNameBytes);
+  const auto name = fields.text("name", kMaxToolNameBytes);
   if (!name) fields.refuse("name", "is missing");
   if (name && !is_tool_name(*name)) {
     fields.refuse("name", "must have letters, digits, '_' and '-' only");
@@ -63,7 +63,7 @@ Json read_function(FieldReader& fields) {
 }
 
 void read_tool(FieldReader& tool, const std::string& path, ChatTools& tools) {
-  const auto type = tool.text("type", kMaxNameBytes);
+  const auto type = tool.text("type", kMaxToolNameBytes);
   if (tool.ok() && type != "function") return tool.refuse("type", "must be \"function\"");
   const Json* function = tool.any("function");
   if (function == nullptr) return tool.refuse("function", "is missing");

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kDefaultMaxTokens = 16;
-constexpr int64_t kMaxTopLogprobs = 20;
+constexpr int64_t kMaxLogprobs = 20;
 constexpr const char* kPromptForms = "must be a text, token ids, or an array of either";
 
 void add_text(FieldReader& fields, const CallContext& c, const Json& text, TextCall& call) {
@@ -69,7 +69,7 @@ void read_prompts(FieldReader& fields, const CallContext& c, TextCall& call) {
 }
 
 void read_logprobs(FieldReader& fields, TextCall& call) {
-  const auto n_top = fields.integer("logprobs", 0, kMaxTopLogprobs);
+  const auto n_top = fields.integer("logprobs", 0, kMaxLogprobs);
   if (!n_top) return;
   call.request.logprobs = true;
   call.request.n_top_logprobs = static_cast<uint32_t>(*n_top);

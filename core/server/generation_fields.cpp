@@ -23,7 +23,7 @@ constexpr size_t kMaxStopTokens = 256;
 constexpr size_t kMaxBiases = 1024;
 constexpr float kMaxBias = 100;
 constexpr size_t kMaxStages = 32;
-constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxStageNameBytes = 256;
 constexpr size_t kMaxSaltBytes = 512;
 constexpr size_t kMaxStageTextBytes = 4096;
 
@@ -75,7 +75,7 @@ void read_strings(FieldReader& fields, const std::string& name, size_t max_size,
 
 void read_chain(FieldReader& fields, TextCall& call) {
   if (!fields.has("samplers")) return;
-  read_strings(fields, "samplers", kMaxStages, kMaxNameBytes, call.request.chain);
+  read_strings(fields, "samplers", kMaxStages, kMaxStageNameBytes, call.request.chain);
   if (call.request.chain.empty()) fields.refuse("samplers", "must name at least one stage");
 }
 

@@ -16,7 +16,7 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
   });
 }
 
-std::string_view trim(std::string_view s) {
+std::string_view without_blanks(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
   while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
   return s;
@@ -49,7 +49,7 @@ HeaderFault check_field(std::string_view line, Seen& seen) {
   if (name.back() == ' ' || name.back() == '\t') {
     return {kBadRequest, "white space stands before a header's colon"};
   }
-  const std::string_view value = trim(line.substr(colon + 1));
+  const std::string_view value = without_blanks(line.substr(colon + 1));
   if (same_ignoring_case(name, "host")) ++seen.hosts;
   if (same_ignoring_case(name, "content-length")) ++seen.lengths;
   if (same_ignoring_case(name, "transfer-encoding")) {

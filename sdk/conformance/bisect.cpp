@@ -8,19 +8,18 @@
 #include <optional>
 
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/levels/levels.hpp"
 #include "sdk/conformance/resources.hpp"
 #include "sdk/conformance/runner.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/excerpt.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/transformer_session.hpp"
 
 namespace bp::conformance {
 
 namespace {
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kBlocks = 64;
 
 using Recorded = std::map<uint32_t, std::vector<float>>;  // rows by value, of both steps

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxOutput = 4000;  // bytes of a test's own output that are shown, its end
+constexpr size_t kMaxOutput = 8000;  // bytes of a test's own output that are shown, its end
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();

@@ -2,7 +2,8 @@
 
 #include <cstring>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(BP_FIBERS_UNDER_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if !defined(__x86_64__)
@@ -110,12 +111,17 @@ namespace {
 
 // AddressSanitizer must know of every change of stacks.
 struct StackChange {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(BP_FIBERS_UNDER_ASAN)
   void* fake = nullptr;
   static inline thread_local const void* host_stack = nullptr;
   static inline thread_local size_t host_bytes = 0;
   void into(const void* stack) {
     __sanitizer_start_switch_fiber(&fake, stack, kStackBytes);
+  }
+  // The frames that the last run of a fiber ended in have not returned.
+  static void forget(const uint8_t* stack, size_t n_bytes) {
+    constexpr size_t kFrames = 4096;
+    __asan_unpoison_memory_region(stack + n_bytes - kFrames, kFrames);
   }
   void back_out() {
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
@@ -128,6 +134,7 @@ struct StackChange {
   }
 #else
   void into(const void*) {}
+  static void forget(const uint8_t*, size_t) {}
   void back_out() {}
   static void arrived(void*) {}
   void out(bool) {}
@@ -151,6 +158,7 @@ void Fiber::prepare(void (*entry)(void*), void* argument) {
   argument_ = argument;
   is_done_ = false;
   free_contexts(own_, nullptr);
+  StackChange::forget(stack_.get(), n_bytes_);
   own_ = make_context(stack_.get(), n_bytes_, run, this);
 }
 

@@ -8,6 +8,14 @@
 namespace bp::cuda::emulator {
 
 #if defined(__SANITIZE_ADDRESS__)
+#define BP_FIBERS_UNDER_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BP_FIBERS_UNDER_ASAN
+#endif
+#endif
+
+#if defined(BP_FIBERS_UNDER_ASAN)
 inline constexpr size_t kStackBytes = 256 << 10;
 #else
 inline constexpr size_t kStackBytes = 64 << 10;

@@ -139,7 +139,7 @@ void StateUnderTest::rollback(uint32_t n) {
   call(name_ + ": rollback", sampler_->factory().rollback(state_, n, &error), error);
 }
 
-Outcome StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) {
+Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) {
   Stream host{stream};
   GuardedArray<float> logits(std::span<const float>(given.logits));
   GuardedArray<uint32_t> mask(std::span<const uint32_t>(given.mask));
@@ -171,7 +171,7 @@ Outcome StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) 
   }
 }
 
-Outcome StateUnderTest::look_at(const bp_sample_row& row, const RowCase& given, Form form) const {
+Kept StateUnderTest::look_at(const bp_sample_row& row, const RowCase& given, Form form) const {
   const auto n_vocab = static_cast<uint32_t>(given.logits.size());
   require(row.n_candidates <= n_vocab, "leaves " + std::to_string(row.n_candidates) +
                                            " candidates of " + std::to_string(n_vocab) + " ids");
@@ -179,7 +179,7 @@ Outcome StateUnderTest::look_at(const bp_sample_row& row, const RowCase& given, 
   require(form == Form::kDense || row.n_candidates > 0, "keeps no candidate");
   require(form != Form::kDense || row.n_candidates == 0 || (flags_ & BP_STAGE_TRUNCATES) != 0,
           "makes the row sparse although it does not truncate");
-  Outcome kept;
+  Kept kept;
   size_t n_listed = 0;
   const auto see = [&](int32_t id, float logit) {
     const std::string name = "id " + std::to_string(id);

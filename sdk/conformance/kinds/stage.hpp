@@ -30,7 +30,7 @@ enum class Form { kDense, kAscending, kDescending, kShuffled };
 [[nodiscard]] std::string name_of(Form form);
 
 // What is left of a row: logits by id, of those that can be drawn.
-using Outcome = std::map<int32_t, float>;
+using Kept = std::map<int32_t, float>;
 
 class SamplerUnderTest {
  public:
@@ -65,12 +65,12 @@ class StateUnderTest {
   void accept(std::span<const int32_t> tokens, uint32_t origin);
   void rollback(uint32_t n);
   // The random numbers follow from `stream`.
-  Outcome apply(const RowCase& row, Form form, uint64_t stream = 1);
+  Kept apply(const RowCase& row, Form form, uint64_t stream = 1);
 
  private:
   StateUnderTest(const SamplerUnderTest& sampler, uint32_t flags, std::string name,
                  bp_stage_state* state);
-  Outcome look_at(const bp_sample_row& row, const RowCase& given, Form form) const;
+  Kept look_at(const bp_sample_row& row, const RowCase& given, Form form) const;
 
   const SamplerUnderTest* sampler_;
   uint32_t flags_;

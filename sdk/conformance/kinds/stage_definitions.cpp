@@ -165,7 +165,7 @@ const Known* definition_of(const StageSpec& stage) {
   return nullptr;
 }
 
-size_t draw(const Outcome& outcome, double uniform) {
+size_t draw(const Kept& outcome, double uniform) {
   double max = -INFINITY, total = 0;
   for (const auto& [id, logit] : outcome) max = std::max<double>(max, logit);
   for (const auto& [id, logit] : outcome) total += std::exp(logit - max);

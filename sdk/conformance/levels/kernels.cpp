@@ -6,19 +6,17 @@
 #include <vector>
 
 #include "backplane/ops.h"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/kinds/checked_kernels.hpp"
 #include "sdk/conformance/levels/levels.hpp"
 #include "sdk/conformance/resources.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/ops/case_variants.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 
 namespace bp::conformance {
 
 namespace {
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 struct Where {
   const char* op;

@@ -1,19 +1,17 @@
 // Each op, dtype and shape against the reference, within the bounds of the op's spec.
 
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/levels/levels.hpp"
 #include "sdk/conformance/resources.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/ops/case_variants.hpp"
 #include "sdk/conformance/support/ops/hints.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 
 namespace bp::conformance {
 
 namespace {
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 // As the op itself, or by its body, with inputs from gather or else from embed: the first form that
 // check accepts. Skips with the sentence of the backend where there is none.

@@ -25,7 +25,7 @@ Tokens history(uint64_t seed, size_t n) {
   return tokens;
 }
 
-std::string difference(const Outcome& a, const Outcome& b, float tolerance) {
+std::string difference(const Kept& a, const Kept& b, float tolerance) {
   for (const auto& [id, logit] : a) {
     const auto other = b.find(id);
     if (other == b.end()) return "id " + std::to_string(id) + " is kept in the first case only";
@@ -41,8 +41,7 @@ std::string difference(const Outcome& a, const Outcome& b, float tolerance) {
   return {};
 }
 
-void require_equal(const Outcome& a, const Outcome& b, const std::string& what,
-                   float tolerance = 0) {
+void require_equal(const Kept& a, const Kept& b, const std::string& what, float tolerance = 0) {
   const std::string found = difference(a, b, tolerance);
   require(found.empty(), what + ": " + found);
 }
@@ -59,7 +58,7 @@ std::vector<Fields> active_settings(const SamplerUnderTest& sampler, const Stage
 }
 
 // What a state does to a row: the measure of whether two states are equal.
-Outcome probe(StateUnderTest& state, Form form, uint64_t seed) {
+Kept probe(StateUnderTest& state, Form form, uint64_t seed) {
   return state.apply(random_row(seed, kVocab), form, seed);
 }
 
@@ -89,7 +88,7 @@ void treats_forms_alike(const SamplerUnderTest& sampler, const StageSpec& stage,
     for (const RowCase& row : row_cases(seed, kVocab)) {
       StateUnderTest state(sampler, index, fields, kVocab);
       state.accept(history(seed, 30), BP_TOKENS_GENERATED);
-      const Outcome first = state.apply(row, forms[0]);
+      const Kept first = state.apply(row, forms[0]);
       for (const Form form : forms) {
         require_equal(first, state.apply(row, form),
                       fields.text() + ", " + row.text + ", " + name_of(forms[0]) + " against " +
@@ -106,7 +105,7 @@ void is_deterministic(const SamplerUnderTest& sampler, const StageSpec& stage, u
     StateUnderTest first(sampler, index, fields, kVocab), second(sampler, index, fields, kVocab);
     for (uint64_t step = 0; step < 10; ++step) {
       for (const Form form : sampler.forms(index)) {
-        const Outcome a = probe(first, form, seed + step);
+        const Kept a = probe(first, form, seed + step);
         require_equal(a, probe(second, form, seed + step), fields.text() + ", two equal states");
         require_equal(a, probe(first, form, seed + step), fields.text() + ", one state twice");
       }
@@ -127,11 +126,11 @@ void clones_are_equal(const SamplerUnderTest& sampler, const StageSpec& stage, u
     state.accept(history(seed, 90), BP_TOKENS_PROMPT);
     state.accept(history(seed + 1, 12), BP_TOKENS_GENERATED);
     StateUnderTest copy = state.clone();
-    const Outcome before = probe(state, form, seed);
+    const Kept before = probe(state, form, seed);
     require_equal(before, probe(copy, form, seed), fields.text() + ", state and clone");
     copy.accept(history(seed + 2, 40), BP_TOKENS_GENERATED);
     require_equal(before, probe(state, form, seed), fields.text() + ", after its clone went on");
-    const Outcome went_on = probe(copy, form, seed);
+    const Kept went_on = probe(copy, form, seed);
     state.accept(history(seed + 2, 40), BP_TOKENS_GENERATED);
     require_equal(went_on, probe(state, form, seed),
                   fields.text() + ", state and clone after equal tokens");
@@ -149,7 +148,7 @@ void rolls_back(const SamplerUnderTest& sampler, const StageSpec& stage, uint64_
       StateUnderTest state(sampler, index, fields, kVocab);
       state.accept(history(seed, 60), BP_TOKENS_PROMPT);
       state.accept(history(seed + 1, 9), BP_TOKENS_GENERATED);
-      const Outcome before = probe(state, form, seed);
+      const Kept before = probe(state, form, seed);
       state.accept(history(seed + n, n), BP_TOKENS_GENERATED);
       probe(state, form, seed + 1);
       state.rollback(n - n / 2);
@@ -195,14 +194,14 @@ void states_are_independent(const SamplerUnderTest& sampler, const StageSpec& st
   const std::vector<Fields> settings = active_settings(sampler, stage);
   const auto run = [&](const Fields& fields, uint64_t sequence) {
     StateUnderTest state(sampler, index, fields, kVocab);
-    Outcome last;
+    Kept last;
     for (uint64_t step = 0; step < 200; ++step) {
       last = probe(state, form, seed + sequence * 1000 + step);
       state.accept(history(sequence + step, 1), BP_TOKENS_GENERATED);
     }
     return last;
   };
-  std::vector<Outcome> alone, together(4);
+  std::vector<Kept> alone, together(4);
   for (uint64_t s = 0; s < together.size(); ++s) {
     alone.push_back(run(settings[s % settings.size()], s));
   }

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/levels/steps.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/compare.hpp"
 #include "sdk/conformance/support/recurrent_session.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 
 namespace bp::conformance {
 
 namespace {
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 constexpr uint32_t kEntries = RecurrentSession::kEntries, kOut = RecurrentSession::kOut;
 constexpr ErrorBound kBound{1e-5, 1e-4};

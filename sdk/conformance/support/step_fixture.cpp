@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <memory>
 
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/resources.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 
 namespace bp::conformance {
 
 namespace {
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kWindow = 24;
 
 TransformerSession::Options with_block_size(TransformerSession::Options options, uint32_t size) {

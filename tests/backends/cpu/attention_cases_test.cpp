@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
 #include "tests/support/op_specs.hpp"
 
@@ -16,7 +16,6 @@ namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr bp_dtype kKvTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0,
                                  BP_DTYPE_Q4_0};
 

@@ -10,12 +10,12 @@
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/plan/planner.hpp"
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/compare.hpp"
 #include "sdk/conformance/support/ops/random_blocks.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
 
 namespace bp::test {
@@ -23,7 +23,6 @@ namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kVocab = 70, kIn = 256, kFf = 256, kOut = 41, kExperts = 7, kUsed = 3;
 
 // Embedding, norm and experts, as a layer has them. Every row chooses the first n_favoured experts.

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
 #include "tests/support/op_specs.hpp"
 
@@ -12,8 +12,6 @@ namespace bp::test {
 namespace {
 
 using namespace conformance;
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 std::string name_of(const OpSpec& spec, const OpCase& c, const CaseRun& run) {
   return spec.name + " " + c.name + " " + std::string(dtype_name(run.weights)) + " kv " +

@@ -6,10 +6,10 @@
 
 #include "backends/cpu/plan/planner.hpp"
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
 #include "tests/support/op_specs.hpp"
@@ -22,12 +22,9 @@ using namespace conformance;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
-constexpr bp_backend_factory kScalar = kCpuFactory<cpu::Isa::kScalar>;
-
 Status run(const std::vector<const bp_override*>& overrides, std::vector<float>& logits) {
   TinyLlama llama(BP_DTYPE_F32);
-  BackendSession session(kScalar);
+  BackendSession session(kScalarFactory);
   session.compile(llama.program(), with_overrides(BackendSession::default_options(), overrides), 8);
   BatchBuilder batch;
   batch.add_sequence({1, 5, 9, 3, 7, 2, 8, 4, 6}, 0, {1});
@@ -41,7 +38,7 @@ TEST(CpuOverride, KeepsTheOpCasesWithinTheirBounds) {
   PlainKernels linear("linear"), norm("norm"), activate("activate");
   const std::vector<std::vector<const bp_override*>> sets = {
       {linear.entry()}, {linear.entry(), norm.entry(), activate.entry()}};
-  const bp_backend_factory overriding = overriding_factory<kScalar>();
+  const bp_backend_factory overriding = overriding_factory<kScalarFactory>();
   for (size_t s = 0; s < sets.size(); ++s) {
     overrides_of_all() = sets[s];
     for (const OpSpec& spec : load_op_specs()) {

@@ -11,10 +11,10 @@
 #include <sstream>
 
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
 
@@ -23,7 +23,6 @@ namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kVocab = TinyLlama::kVocab;
 constexpr uint32_t kBlocks = 64;
 using Tokens = std::vector<int32_t>;

@@ -114,7 +114,7 @@ TEST_F(CompletionTest, Streams) {
 TEST_F(CompletionTest, StreamedOffsetsGoOn) {
   const auto events =
       complete("xyz", {{"max_tokens", 2}, {"stream", true}, {"logprobs", 0}})->events();
-  EXPECT_EQ(events[0]["choices"][0]["logprobs"]["text_offset"], Json({0}));
+  EXPECT_EQ(events[0]["choices"][0]["logprobs"]["text_offset"], Json::array({0}));
   EXPECT_EQ(events[1]["choices"][0]["logprobs"]["text_offset"], Json({1}));
 }
 

@@ -53,7 +53,7 @@ constexpr Case kBothEndpoints[] = {
     {"temprature", "[1]"},
 };
 
-constexpr Case kChat[] = {
+constexpr Case kChatCases[] = {
     {"logprobs", "[1, \"true\"]"},
     {"top_logprobs", "[1, 21, -1, \"1\"]"},
     {"max_completion_tokens", "[0, -1, 2147483648, \"1\"]"},
@@ -108,7 +108,7 @@ TEST_F(ValidationTest, FieldsOfBothEndpoints) {
 }
 
 TEST_F(ValidationTest, FieldsOfChat) {
-  for (const Case& c : kChat) expect_refused("/v1/chat/completions", chat_body, c);
+  for (const Case& c : kChatCases) expect_refused("/v1/chat/completions", chat_body, c);
 }
 
 TEST_F(ValidationTest, FieldsOfCompletions) {

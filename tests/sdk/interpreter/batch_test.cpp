@@ -9,9 +9,9 @@
 #include <limits>
 #include <numeric>
 
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
@@ -19,7 +19,6 @@ namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kBlockSize = 4, kBlocks = 32, kVocab = TinyLlama::kVocab;
 using Floats = std::vector<float>;
 using Tokens = std::vector<int32_t>;

@@ -9,14 +9,13 @@
 #include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
 namespace {
 
 using namespace conformance;
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 std::vector<float> logits(BackendSession& session, uint32_t n) {
   BatchBuilder batch;

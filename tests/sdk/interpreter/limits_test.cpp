@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::test {
@@ -17,7 +17,6 @@ using namespace conformance;
 
 using testing::HasSubstr;
 
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr uint32_t kVocab = TinyLlama::kVocab;
 
 class Limits : public testing::Test {

@@ -7,16 +7,14 @@
 #include <set>
 
 #include "backplane/dtype.hpp"
-#include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "tests/support/op_specs.hpp"
 
 namespace bp::test {
 namespace {
 
 using namespace conformance;
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 struct Item {
   OpSpec spec;

@@ -8,6 +8,7 @@
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 #include "tests/support/op_specs.hpp"
 #include "tests/support/plain_kernels.hpp"
@@ -19,8 +20,6 @@ using namespace conformance;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 Status run(const std::vector<const bp_override*>& overrides, std::vector<float>& logits) {
   TinyLlama llama(BP_DTYPE_Q8_0);

@@ -4,13 +4,11 @@
 #include <functional>
 
 #include "backplane/op_schema.hpp"
-#include "backplane/reference/backend.hpp"
+#include "sdk/conformance/support/reference_factory.hpp"
 
 namespace bp::conformance {
 
 namespace {
-
-constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 
 struct Suspicion {
   std::string text;
