@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `make test` runs: the release build's tests, then everything under AddressSanitizer and
-# UndefinedBehaviorSanitizer, then the threads' tests under ThreadSanitizer. Ends with the wall time
-# of each phase.
+# UndefinedBehaviorSanitizer, then the threads' tests under ThreadSanitizer. Says what each phase took
+# before the last, so that it ends with the tests' own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -17,10 +17,9 @@ phase() {
   return "$status"
 }
 print_times() {
-  echo "== wall time of each phase (min:s, $jobs jobs)"
+  echo "== wall time of each phase so far (min:s, $jobs jobs)"
   printf '%s\n' "${times[@]}"
 }
-trap print_times EXIT
 
 # build PRESET [TARGET]
 build() {
@@ -43,5 +42,6 @@ ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
   phase "AddressSanitizer, UndefinedBehaviorSanitizer: tests" run_tests --test-dir build/asan -LE heavy
 
 phase "ThreadSanitizer: build" build tsan threads-tests
+print_times
 TSAN_OPTIONS=halt_on_error=1 \
   phase "ThreadSanitizer: tests" run_tests --test-dir build/tsan -L threads
