@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cmake --preset asan >/dev/null
+.ci/configure.sh asan
 cmake --build build/asan -j "$(nproc)" --target backplane-all
 # Freed memory is held back for a while to find its uses; little of it, so that growth is seen.
 ASAN_OPTIONS=quarantine_size_mb=16:detect_stack_use_after_return=0 \

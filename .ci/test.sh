@@ -23,7 +23,7 @@ print_times() {
 
 # build PRESET [TARGET]
 build() {
-  cmake --preset "$1" -DBACKPLANE_UNITY_TESTS=ON >/dev/null &&
+  .ci/configure.sh "$1" -DBACKPLANE_UNITY_TESTS=ON &&
     cmake --build --preset "$1" -j "$jobs" ${2:+--target "$2"}
 }
 run_tests() {

@@ -80,7 +80,7 @@ class Bench {
                 read * 1e-9, probe * 1e-9, 100 * read / probe);
     if (one->takes_panels()) {
       std::printf(", packed %3.0f %%",
-                  100 * static_cast<double>(one->owned_bytes()) / seconds / probe);
+                  100 * static_cast<double>(one->packed_bytes()) / seconds / probe);
     }
     std::printf(")");
     for (const uint32_t n : {4u, 16u, kManyRows}) std::printf(" %7.3f", tops(*many, n));
@@ -95,10 +95,17 @@ class Bench {
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
     const WeightRows rows{memory_.data(), row_bytes(dtype, kColumns), dtype, n_rows, kColumns};
     auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, true);
-    const Status status = weight->place(team_, arena_);
-    if (status.ok()) return weight;
-    std::fprintf(stderr, "%s\n", status.message().c_str());
-    return nullptr;
+    if (!weight->has_strips()) return weight;
+    auto strips = arena_.allocate(weight->packed_bytes());
+    if (!strips.ok()) {
+      std::fprintf(stderr, "%s\n", strips.status().message().c_str());
+      return nullptr;
+    }
+    team_.parallel_for(weight->n_strips(), [&](uint64_t i) {
+      weight->pack_into(static_cast<uint32_t>(i), 1, (*strips).get() + i * weight->strip_bytes());
+    });
+    weight->place(std::move(strips).value());
+    return weight;
   }
 
   double tops(const PreparedWeight& weight, uint32_t n_rows) {

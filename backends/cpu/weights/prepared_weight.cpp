@@ -74,6 +74,7 @@ Result<WeightArena::Piece> PreparedWeight::own(size_t n_bytes, WeightArena& aren
 }
 
 Status PreparedWeight::place(const Team& team, WeightArena& arena) {
+  if (form_ == Form::kTiles && !is_placed()) form_ = Form::kFloats;
   if (form_ == Form::kFloats) return align(arena);
   if (is_placed()) return {};
   BP_ASSIGN(const WeightArena::Piece strips, own(packed_bytes(), arena));

@@ -61,8 +61,13 @@ class PreparedWeight {
     return has_strips() ? n_strips() * strip_bytes_ : 0;
   }
 
-  // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena.
+  // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena. Rows
+  // that would have been tiles stay where they are.
   Status place(const Team& team, WeightArena& arena);
+  // What that takes for strips.
+  [[nodiscard]] uint64_t bytes_to_place() const {
+    return form_ == Form::kStrips && !is_placed() ? packed_bytes() : 0;
+  }
   // Takes strips that pack_into has made, now or earlier.
   void place(std::shared_ptr<const uint8_t> strips) { strips_ = std::move(strips); }
   // Writes strips [first, first + n) to `to`.

@@ -94,14 +94,13 @@ CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
 
 Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, const Team& team) {
   if (choice_.prepare == Prepare::kCache && (cache_ == nullptr || !cache_->has_all(weights))) {
-    cache_ = nullptr;
     const Status written = write_cache(weights, team);
     if (written.code() == Code::kCancelled) return written;
     if (!written.ok()) {
       log(BP_LOG_WARNING, "packed weights cannot be kept: " + written.message());
     }
   }
-  if (cache_ == nullptr) BP_TRY(check_memory(weights));
+  BP_TRY(check_memory(weights));
   report();
   // What is mapped takes no time worth reporting.
   const Progress progress(cache_ == nullptr ? options_.progress : nullptr);
@@ -112,7 +111,8 @@ Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, con
 Status WeightPreparation::check_memory(PreparedWeights weights) const {
   uint64_t wanted = 0;
   for (const auto& weight : weights) {
-    if (!weight->is_placed()) wanted += weight->n_strips() * weight->strip_bytes();
+    const bool is_cached = cache_ != nullptr && cache_->find(*weight) != nullptr;
+    wanted += is_cached ? 0 : weight->bytes_to_place();
   }
   const uint64_t available = available_memory_bytes();
   if (wanted <= available) return {};

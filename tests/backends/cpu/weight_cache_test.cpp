@@ -120,6 +120,19 @@ TEST_F(WeightCacheTest, HoldsBf16WhereKernelsTakeIt) {
   EXPECT_EQ(PreparedWeight(odd, Prepare::kCache, true).packed_bytes(), 0u);
 }
 
+// A model of bf16 that is no file's yet must not double in memory.
+TEST_F(WeightCacheTest, LeavesBf16WhereItIsWithoutAFile) {
+  PreparedWeight& weight = *weights_.back();
+  WeightArena arena;
+  EXPECT_EQ(weight.bytes_to_place(), 0u);
+  ASSERT_TRUE(weight.place(*team_, arena).ok());
+  EXPECT_EQ(weight.owned_bytes(), 0u);
+  EXPECT_FALSE(weight.has_strips());
+  EXPECT_EQ(weight.bytes().data(), weight.rows().data);
+  EXPECT_TRUE(weight.takes_bf16());
+  EXPECT_GT(weights_.front()->bytes_to_place(), 0u);
+}
+
 TEST_F(WeightCacheTest, StripsKeepTheFileMapped) {
   ASSERT_TRUE(write().ok());
   auto cache = WeightCache::open(folder(), kKey);
