@@ -27,25 +27,52 @@ const Regex& breaks_at_spaces() {
   return regex;
 }
 
-// A text that lines are made of, as code points.
-using Chunk = std::u32string;
+// What lines are made of; views of the text.
+struct Chunk {
+  std::string_view text;
+  size_t size = 0;  // code points
 
-std::vector<Chunk> chunks_of(std::string_view line, bool break_on_hyphens) {
-  const Regex& regex = break_on_hyphens ? breaks_at_hyphens() : breaks_at_spaces();
-  std::vector<Chunk> chunks;
-  for (size_t at = 0; at < line.size();) {
-    const auto match = regex.find(line, at);
-    const size_t begin = match.begin == match.end ? line.size() : match.begin;
-    if (begin > at) chunks.push_back(decode(line.substr(at, begin - at)));
-    if (begin < line.size()) chunks.push_back(decode(line.substr(begin, match.end - begin)));
-    at = std::max(begin, match.end);
+  Chunk() = default;
+  explicit Chunk(std::string_view part) : text(part), size(count_code_points(part)) {}
+  [[nodiscard]] bool is_blank() const { return strip(text).empty(); }
+};
+
+// The chunks of a line, one after the other.
+class Chunks {
+ public:
+  Chunks(std::string_view line, bool break_on_hyphens)
+      : regex_(break_on_hyphens ? breaks_at_hyphens() : breaks_at_spaces()), line_(line) {
+    pop();
   }
-  return chunks;
-}
+  [[nodiscard]] bool empty() const { return front_.text.empty(); }
+  [[nodiscard]] const Chunk& front() const { return front_; }
 
-bool is_blank(const Chunk& chunk) {
-  return std::ranges::all_of(chunk, is_space);
-}
+  void pop() {
+    if (at_ == break_end_) {
+      const auto match = regex_.find(line_, at_);
+      break_begin_ = match.begin == match.end ? line_.size() : match.begin;
+      break_end_ = std::max(break_begin_, match.end);
+    }
+    const size_t end = at_ < break_begin_ ? break_begin_ : break_end_;
+    front_ = Chunk(line_.substr(at_, end - at_));
+    at_ = end;
+  }
+
+  // Takes the head of the first away.
+  Chunk split_front(size_t n_bytes) {
+    const Chunk head(front_.text.substr(0, n_bytes));
+    front_.text.remove_prefix(n_bytes);
+    front_.size -= head.size;
+    return head;
+  }
+
+ private:
+  const Regex& regex_;
+  std::string_view line_;
+  size_t at_ = 0;  // behind the first chunk
+  size_t break_begin_ = 0, break_end_ = 0;
+  Chunk front_;
+};
 
 struct Wrapping {
   size_t width;
@@ -53,43 +80,49 @@ struct Wrapping {
   bool break_on_hyphens;
 };
 
-// How much of a word longer than a line goes into what is left of this one.
-size_t head_size(const Chunk& word, size_t room, bool break_on_hyphens) {
-  if (!break_on_hyphens || word.size() <= room || room == 0) return room;
-  const size_t hyphen = word.rfind(U'-', room - 1);
-  if (hyphen == Chunk::npos || hyphen == 0) return room;
-  const bool has_more = word.substr(0, hyphen).find_first_not_of(U'-') != Chunk::npos;
-  return has_more ? hyphen + 1 : room;
+// Bytes of a word longer than a line that go into what is left of this one.
+size_t head_bytes(std::string_view word, size_t room, bool break_on_hyphens) {
+  const std::string_view head = word.substr(0, byte_offset(word, room));
+  const size_t hyphen = break_on_hyphens ? head.rfind('-') : std::string_view::npos;
+  if (hyphen == std::string_view::npos) return head.size();
+  const bool has_more = head.substr(0, hyphen).find_first_not_of('-') != std::string_view::npos;
+  return has_more ? hyphen + 1 : head.size();
 }
 
-std::vector<std::string> wrap(std::string_view text, const Wrapping& w) {
-  std::vector<Chunk> chunks = chunks_of(text, w.break_on_hyphens);
-  std::vector<std::string> lines;
-  for (size_t next = 0; next < chunks.size();) {
-    if (!lines.empty() && is_blank(chunks[next]) && ++next == chunks.size()) break;
-    std::vector<Chunk> line;
-    size_t size = 0;
-    for (; next < chunks.size() && size + chunks[next].size() <= w.width; ++next) {
-      size += chunks[next].size();
-      line.push_back(chunks[next]);
+// Calls append(line) for each line; an empty one where there is no other.
+template <class Append>
+void wrap(Runtime& runtime, std::string_view text, const Wrapping& w, const Append& append) {
+  bool has_lines = false;
+  for (Chunks chunks(text, w.break_on_hyphens); !chunks.empty();) {
+    runtime.spend();
+    if (has_lines && chunks.front().is_blank()) chunks.pop();
+    if (chunks.empty()) break;
+    const char* const begin = chunks.front().text.data();
+    Chunk last;
+    size_t size = 0, n_bytes = 0;  // of the line
+    const auto take = [&](const Chunk& chunk) {
+      last = chunk;
+      size += chunk.size;
+      n_bytes += chunk.text.size();
+    };
+    for (; !chunks.empty() && size + chunks.front().size <= w.width; chunks.pop()) {
+      take(chunks.front());
     }
-    if (next < chunks.size() && chunks[next].size() > w.width) {
-      Chunk& word = chunks[next];
+    if (chunks.front().size > w.width) {
       if (w.break_long_words) {
-        const size_t head = head_size(word, w.width - size, w.break_on_hyphens);
-        line.push_back(word.substr(0, head));
-        word.erase(0, head);
-      } else if (line.empty()) {
-        line.push_back(word);
-        ++next;
+        const std::string_view word = chunks.front().text;
+        take(chunks.split_front(head_bytes(word, w.width - size, w.break_on_hyphens)));
+      } else if (n_bytes == 0) {
+        take(chunks.front());
+        chunks.pop();
       }
     }
-    if (!line.empty() && is_blank(line.back())) line.pop_back();
-    std::string joined;
-    for (const Chunk& chunk : line) joined += encode(chunk);
-    if (!line.empty()) lines.push_back(std::move(joined));
+    if (last.is_blank()) n_bytes -= last.text.size();
+    if (n_bytes == 0) continue;
+    append(std::string_view(begin, n_bytes));
+    has_lines = true;
   }
-  return lines;
+  if (!has_lines) append("");
 }
 
 Value wordwrap(Runtime& runtime, const Value& self, BoundArguments& args) {
@@ -110,9 +143,7 @@ Value wordwrap(Runtime& runtime, const Value& self, BoundArguments& args) {
     is_first = false;
   };
   for (const std::string_view line : split_lines(text->str(), false)) {
-    const auto lines = wrap(line, wrapping);
-    if (lines.empty()) append("");
-    for (const std::string& wrapped : lines) append(wrapped);
+    wrap(runtime, line, wrapping, append);
   }
   return runtime.text(out.take());
 }

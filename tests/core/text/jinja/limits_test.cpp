@@ -67,6 +67,8 @@ TEST(Limits, WhatNeverEndsOrGrowsWithoutBoundIsStopped) {
       "{{ [1]|batch(10000000000, 'x')|list }}",
       "{{ ('&' * 1000000)|e }}",
       "{{ ('a\\n' * 100000)|indent(1000) }}",
+      "{{ ('a' * 1000000)|wordwrap(1) }}",
+      "{{ ('a ' * 500000)|wordwrap(1, wrapstring='b' * 1000) }}",
       on_long_text + "{% if x|wordcount %}{% endif %}{% endfor %}",
       on_long_text + "{% if x.isalpha() %}{% endif %}{% endfor %}",
       on_long_text + "{% if x.rfind('b') %}{% endif %}{% endfor %}",
