@@ -11,9 +11,10 @@ void put_normalizer(const text::Vocabulary& v, MetadataTable& metadata) {
     metadata.put_bool("tokenizer.ggml.normalizer.lowercase", {v.lowercase});
     metadata.put_bool("tokenizer.ggml.normalizer.strip_accents", {v.strip_accents});
   }
-  if (v.model != "t5") return;
-  metadata.put_bool("tokenizer.ggml.remove_extra_whitespaces", {v.remove_extra_whitespaces});
-  if (!v.charsmap.empty()) {
+  if (v.model == "t5" || (v.model == "llama" && v.remove_extra_whitespaces)) {
+    metadata.put_bool("tokenizer.ggml.remove_extra_whitespaces", {v.remove_extra_whitespaces});
+  }
+  if (v.model == "t5" && !v.charsmap.empty()) {
     std::vector<int64_t> bytes;
     for (const char byte : v.charsmap) bytes.push_back(static_cast<uint8_t>(byte));
     metadata.put_int("tokenizer.ggml.precompiled_charsmap", std::move(bytes), true);

@@ -31,6 +31,10 @@ Result<std::vector<float>> read_floats(model::ModelFile& file, const bp_tensor& 
 
 Result<InputSquares> read_squares(model::ModelFile& file, const std::string& weight,
                                   const bp_tensor& sums) {
+  if (sums.n_dims == 0) {
+    return invalid_argument(
+        fmt::format("{}: tensor '{}' has no dimensions", file.path(), view(sums.name)));
+  }
   InputSquares squares;
   squares.width = sums.dims[sums.n_dims - 1];
   BP_ASSIGN(squares.sums, read_floats(file, sums));

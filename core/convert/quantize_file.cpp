@@ -62,21 +62,13 @@ class FileQuantizer {
   FileQuantizer(model::ModelFile& in, const QuantizeOptions& options)
       : in_(in), options_(options), shape_(shape_of(in, options.importance != nullptr)) {}
 
-  const QuantizeReport& plan() {
-    for (const bp_tensor& tensor : in_.tensors()) {
-      const auto dims = model::dims_of(tensor);
-      report_.tensors.push_back({std::string(view(tensor.name)),
-                                 {dims.begin(), dims.end()},
-                                 tensor.dtype,
-                                 type_of(tensor)});
-      count(report_.tensors.back());
-    }
-    add_notes();
-    return report_;
+  Result<QuantizeReport> plan() {
+    BP_TRY(make_plan());
+    return std::move(report_);
   }
 
   Result<QuantizeReport> run(const std::string& out) {
-    plan();
+    BP_TRY(make_plan());
     std::vector<GgufTensor> tensors;
     for (const TensorChange& t : report_.tensors) tensors.push_back({t.name, t.after, t.dims});
     BP_ASSIGN(const auto alignment, in_.metadata().get_or<uint32_t>("general.alignment", 32));
@@ -90,6 +82,23 @@ class FileQuantizer {
   }
 
  private:
+  Status make_plan() {
+    for (const bp_tensor& tensor : in_.tensors()) {
+      if (tensor.n_dims == 0) {
+        return invalid_argument(
+            fmt::format("{}: tensor '{}' has no dimensions", in_.path(), view(tensor.name)));
+      }
+      const auto dims = model::dims_of(tensor);
+      report_.tensors.push_back({std::string(view(tensor.name)),
+                                 {dims.begin(), dims.end()},
+                                 tensor.dtype,
+                                 type_of(tensor)});
+      count(report_.tensors.back());
+    }
+    add_notes();
+    return {};
+  }
+
   bp_dtype type_of(const bp_tensor& tensor) {
     const std::string name(view(tensor.name));
     const uint64_t width = tensor.dims[tensor.n_dims - 1];

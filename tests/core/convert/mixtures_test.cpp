@@ -74,5 +74,21 @@ TEST(Mixtures, AreThoseOfTheOtherQuantiser) {
   }
 }
 
+TEST(Mixtures, ATensorWithoutDimensionsIsRefused) {
+  FakeModel fake("gguf");
+  fake.metadata.string("general.type", "imatrix").strings("imatrix.datasets", {});
+  fake.metadata.u64("imatrix.chunk_count", 1).u64("imatrix.chunk_size", 1);
+  fake.tensor("a.weight.in_sum2", {1}).entry("a.weight.in_sum2").n_dims = 0;
+  const auto file = fake.open();
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  QuantizeOptions options;
+  options.mixture = *quantize::find_mixture("Q8_0");
+  constexpr const char* kReason = "tensor 'a.weight.in_sum2' has no dimensions";
+  const Status plan = plan_quantize(**file, options).status();
+  EXPECT_NE(plan.message().find(kReason), std::string::npos) << plan.message();
+  const Status importance = read_importance(**file).status();
+  EXPECT_NE(importance.message().find(kReason), std::string::npos) << importance.message();
+}
+
 }  // namespace
 }  // namespace bp::convert

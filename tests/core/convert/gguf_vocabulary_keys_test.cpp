@@ -1,0 +1,33 @@
+// What a vocabulary says is read again from the keys it is written as.
+
+#include "core/convert/gguf_vocabulary_keys.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/text/tokenizer.hpp"
+
+namespace bp::convert {
+namespace {
+
+TEST(GgufVocabularyKeys, CollapsedSpacesOfBpeStayCollapsed) {
+  for (const bool collapses : {false, true}) {
+    text::Vocabulary v;
+    v.model = "llama";
+    v.tokens = {"<unk>", "a", "\u2581"};
+    v.types = {text::TokenType::kUnknown, text::TokenType::kNormal, text::TokenType::kNormal};
+    v.scores = {0, -1, -2};
+    v.unk = 0;
+    v.remove_extra_whitespaces = collapses;
+    MetadataTable metadata;
+    put_vocabulary(v, metadata);
+    auto read = text::read_vocabulary({metadata.entries()});
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    const auto tokenizer = text::Tokenizer::create(*std::move(read));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    EXPECT_EQ((*tokenizer)->encode(" a  a"),
+              collapses ? (std::vector<int32_t>{1, 2, 1}) : (std::vector<int32_t>{2, 1, 2, 2, 1}));
+  }
+}
+
+}  // namespace
+}  // namespace bp::convert
