@@ -66,6 +66,8 @@ Status check_words_stay_whole(const Pipeline& pipeline) {
       "tokenizer.json: GGUF has no form for how its normalizer and pre_tokenizer change words");
 }
 
+constexpr size_t kMaxScoredBytes = 1024;  // of a token: all its cuts are tried
+
 // Whether joining by scores does what the merges do: whatever makes a token is a merge, and all
 // merges of a token stand together.
 bool are_scores(const std::vector<Merge>& merges, const Vocabulary& v, const Pipeline& pipeline) {
@@ -84,7 +86,9 @@ bool are_scores(const std::vector<Merge>& merges, const Vocabulary& v, const Pip
   }
   for (int32_t id = 0; id < v.n_tokens(); ++id) {
     const std::string_view text = v.tokens[static_cast<size_t>(id)];
-    for (size_t n = 1; v.type(id) == TokenType::kNormal && n < text.size(); ++n) {
+    if (v.type(id) != TokenType::kNormal) continue;
+    if (text.size() > kMaxScoredBytes) return false;
+    for (size_t n = 1; n < text.size(); ++n) {
       const int32_t left = ids.find(text.substr(0, n)), right = ids.find(text.substr(n));
       if (left == kNoToken || right == kNoToken) continue;
       if (pipeline.merges.find(left, right).id != id) return false;

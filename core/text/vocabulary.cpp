@@ -82,10 +82,14 @@ Status read_scores(MetadataView metadata, std::vector<float>& out) {
 }
 
 // Bytes, as signed or unsigned numbers.
-Status read_charsmap(MetadataView metadata, std::string& out) {
+Status read_charsmap(MetadataView metadata, Vocabulary& v) {
   constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
   if (!metadata.contains(key)) return {};
   BP_ASSIGN(const auto bytes, metadata.array<int64_t>(key));
+  if (bytes.size() > 0 && v.model != "llama" && v.model != "t5") {
+    return unsupported(fmt::format("{}: model \"{}\" applies none", key, v.model));
+  }
+  std::string& out = v.charsmap;
   out.reserve(bytes.size());
   for (uint64_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] < -128 || bytes[i] > 255) {
@@ -93,6 +97,22 @@ Status read_charsmap(MetadataView metadata, std::string& out) {
     }
     out.push_back(static_cast<char>(bytes[i]));
   }
+  return {};
+}
+
+// What only "bert" does to texts; elsewhere it must be off.
+Status read_normalizer(MetadataView metadata, Vocabulary& v) {
+  constexpr const char* kLowercase = "tokenizer.ggml.normalizer.lowercase";
+  constexpr const char* kStripAccents = "tokenizer.ggml.normalizer.strip_accents";
+  if (v.model != "bert") {
+    for (const char* key : {kLowercase, kStripAccents}) {
+      BP_ASSIGN(const bool is_set, metadata.get_or(key, false));
+      if (!is_set) continue;
+      return unsupported(fmt::format("{}: model \"{}\" has no such step", key, v.model));
+    }
+  }
+  BP_ASSIGN(v.lowercase, metadata.get_or(kLowercase, true));
+  BP_ASSIGN(v.strip_accents, metadata.get_or(kStripAccents, v.lowercase));
   return {};
 }
 
@@ -111,10 +131,7 @@ Status read_flags(MetadataView metadata, Vocabulary& v) {
   BP_ASSIGN(v.add_space_prefix, metadata.get_or("tokenizer.ggml.add_space_prefix", is_llama));
   BP_ASSIGN(v.remove_extra_whitespaces,
             metadata.get_or("tokenizer.ggml.remove_extra_whitespaces", false));
-  BP_ASSIGN(v.lowercase, metadata.get_or("tokenizer.ggml.normalizer.lowercase", true));
-  BP_ASSIGN(v.strip_accents,
-            metadata.get_or("tokenizer.ggml.normalizer.strip_accents", v.lowercase));
-  return {};
+  return read_normalizer(metadata, v);
 }
 
 // Ids that SentencePiece vocabularies have by convention when the file does not name them; BERT
@@ -217,7 +234,7 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   BP_TRY(check_tokens(v));
   BP_TRY(read_types(metadata, v.types));
   BP_TRY(read_scores(metadata, v.scores));
-  BP_TRY(read_charsmap(metadata, v.charsmap));
+  BP_TRY(read_charsmap(metadata, v));
   if (metadata.contains("tokenizer.ggml.merges")) {
     BP_TRY(read_strings(metadata, "tokenizer.ggml.merges", v.merges));
   } else if (v.model == "gpt2" || v.model == "gemma4" || v.model == "whitespace") {

@@ -1,5 +1,6 @@
 #include "core/text/huggingface/charsmap.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/text/utf8.hpp"
@@ -35,13 +36,22 @@ Result<Charsmap> Charsmap::parse(std::string bytes) {
   map.trie_.resize(trie_bytes / 4);
   std::memcpy(map.trie_.data(), bytes.data() + sizeof trie_bytes, trie_bytes);
   map.replacements_ = bytes.substr(sizeof trie_bytes + trie_bytes);
+  for (size_t at = 0; at < map.replacements_.size();) {
+    const size_t end = std::min(map.replacements_.find('\0', at), map.replacements_.size());
+    if (end - at > kMaxReplacementBytes) {
+      return invalid_argument("a charsmap with a replacement of " + std::to_string(end - at) +
+                              " bytes; allowed are " + std::to_string(kMaxReplacementBytes));
+    }
+    at = end + 1;
+  }
   return map;
 }
 
 Charsmap::Match Charsmap::longest_match(std::string_view text) const {
   Match match{0, {}};
   size_t node = offset_of(trie_[0]);
-  for (size_t i = 0; i < text.size(); ++i) {
+  const size_t longest = std::min(text.size(), kMaxTextBytes);
+  for (size_t i = 0; i < longest; ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
     node ^= byte;
     if (node >= trie_.size() || label_of(trie_[node]) != byte) break;

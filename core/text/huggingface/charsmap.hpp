@@ -13,6 +13,9 @@ namespace bp::text::huggingface {
 
 class Charsmap {
  public:
+  static constexpr size_t kMaxTextBytes = 256;  // of a rule; longer ones never match
+  static constexpr size_t kMaxReplacementBytes = 1024;
+
   // u32 bytes of the trie, the trie, replacements each ended by a NUL.
   static Result<Charsmap> parse(std::string bytes);
 

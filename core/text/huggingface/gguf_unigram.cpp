@@ -1,5 +1,7 @@
 #include "core/text/huggingface/gguf_unigram.hpp"
 
+#include <cmath>
+
 #include "core/text/huggingface/json_fields.hpp"
 #include "core/text/huggingface/pipeline.hpp"
 #include "core/text/huggingface/word_marks.hpp"
@@ -31,7 +33,12 @@ Status make_gguf_unigram(Vocabulary& v) {
   // The least score is of a token that texts are made of.
   pipeline->scores.assign(v.scores.begin(), v.scores.end());
   for (int32_t id = 0; id < v.n_tokens(); ++id) {
-    if (v.type(id) != TokenType::kNormal) pipeline->scores[static_cast<size_t>(id)] = 0;
+    double& score = pipeline->scores[static_cast<size_t>(id)];
+    if (v.type(id) != TokenType::kNormal) score = 0;
+    if (!std::isfinite(score)) {
+      return invalid_argument("tokenizer.ggml.scores[" + std::to_string(id) +
+                              "] is not finite: model \"t5\" adds scores up");
+    }
   }
   v.huggingface = std::move(pipeline);
   return {};

@@ -99,6 +99,9 @@ void Splitter::note(const Json& step, const std::string& type) {
   } else if (type == "Split" && text_of(step, "behavior", "Isolated") == "Isolated") {
     if (const Json* pattern = member(step, "pattern")) written = text_of(*pattern, "Regex");
   }
+  // A step behind a ByteLevel that splits nothing sees other characters all the same.
+  const bool byte_level_splits = std::ranges::find(written_, "ByteLevel") != written_.end();
+  if (type != "ByteLevel" && is_byte_level_ && !byte_level_splits) written_.emplace_back();
   written_.push_back(std::move(written));
 }
 

@@ -31,7 +31,8 @@ UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipel
     if (type == TokenType::kByte) id_of_byte_[*parse_byte_token(vocabulary.tokens[i])] = id;
     if (i < pipeline.scores.size()) least = std::min(least, pipeline.scores[i]);
     if (i >= pipeline.scores.size() || id == unknown_) continue;
-    if (type == TokenType::kNormal || type == TokenType::kUserDefined) {
+    const bool is_piece = type == TokenType::kNormal || type == TokenType::kUserDefined;
+    if (is_piece && vocabulary.tokens[i].size() <= kMaxTokenBytes) {
       pieces_.insert(vocabulary.tokens[i], id);
       words_are_apart_ = words_are_apart_ && !has_mark_behind_text(vocabulary.tokens[i]);
     }

@@ -11,6 +11,8 @@ namespace bp::text::huggingface {
 
 class UnigramPieces final : public PieceModel {
  public:
+  static constexpr size_t kMaxTokenBytes = 1024;  // longer ones are never taken
+
   // Refers to both.
   UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipeline);
 

@@ -178,6 +178,15 @@ TEST(GgufVocabulary, WritesMergesAsScoresWhereTheyAreAnOrderOfTokens) {
   expect_refusal(json, "byte_fallback");
 }
 
+TEST(GgufVocabulary, KeepsTheMergesOfTokensTooLongToCutEverywhere) {
+  Json json = character_bpe(true);
+  Json& vocab = json["model"]["vocab"];
+  vocab[std::string(1024, 'c')] = vocab.size();
+  expect_same(json, "llama");
+  vocab[std::string(1025, 'c')] = vocab.size();
+  expect_same(json, "gpt2");
+}
+
 TEST(GgufVocabulary, RefusesACharsmapOfBpe) {
   Vocabulary v;
   v.model = "llama";

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
+#include "core/text/tokenizer.hpp"
 #include "tests/support/metadata_builder.hpp"
 
 namespace bp::text {
@@ -113,6 +116,33 @@ TEST(Vocabulary, WrongTypesAndMissingKeys) {
               HasSubstr("tokenizer.ggml.token_type[2] is 7"));
   EXPECT_THAT(error_of(gpt2_metadata().boolean("tokenizer.ggml.add_bos_token", true)),
               HasSubstr("tokenizer.ggml.bos_token_id is missing"));
+}
+
+TEST(Vocabulary, ChangesOfTextThatTheModelDoesNotMakeAreRefused) {
+  EXPECT_THAT(error_of(gpt2_metadata().i64s("tokenizer.ggml.precompiled_charsmap", {1})),
+              HasSubstr("precompiled_charsmap: model \"gpt2\""));
+  EXPECT_TRUE(
+      read_vocabulary(gpt2_metadata().i64s("tokenizer.ggml.precompiled_charsmap", {}).entries())
+          .ok());
+  for (const char* key :
+       {"tokenizer.ggml.normalizer.lowercase", "tokenizer.ggml.normalizer.strip_accents"}) {
+    EXPECT_THAT(error_of(gpt2_metadata().boolean(key, true)), HasSubstr(key));
+    EXPECT_TRUE(read_vocabulary(gpt2_metadata().boolean(key, false).entries()).ok());
+  }
+}
+
+TEST(Vocabulary, ScoresOfUnigramAreFinite) {
+  MetadataBuilder b;
+  b.string("tokenizer.ggml.model", "t5").u64("tokenizer.ggml.unknown_token_id", 0);
+  b.strings("tokenizer.ggml.tokens", {"<unk>", "a"}).i64s("tokenizer.ggml.token_type", {2, 1});
+  for (const double score : {-HUGE_VAL, -1.0, HUGE_VAL}) {
+    auto v = read_vocabulary(b.f64s("tokenizer.ggml.scores", {-HUGE_VAL, score}).entries());
+    ASSERT_TRUE(v.ok()) << v.status().message();
+    const Status status = Tokenizer::create(*std::move(v)).status();
+    const char* const rule = score == -1.0 ? "" : "scores[1] is not finite";
+    EXPECT_THAT(status.message(), HasSubstr(rule));
+    EXPECT_EQ(status.ok(), score == -1.0);
+  }
 }
 
 TEST(Vocabulary, ByteTokensAreParsedByHand) {

@@ -3,6 +3,9 @@
 
 #include "fixture.hpp"
 
+#include <cstring>
+
+#include "core/text/huggingface/charsmap.hpp"
 #include "core/text/huggingface/normalizer.hpp"
 #include "core/text/huggingface/splitter.hpp"
 
@@ -51,6 +54,31 @@ TEST(Normalizers, CharacterChanges) {
   EXPECT_EQ(normalized({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}, " a "),
             " a");
   EXPECT_EQ(normalized({{"type", "Nmt"}}, "a\x01\u200Bb\tc"), "a b c");
+}
+
+// A charsmap whose trie takes any number of "a" and replaces them all.
+std::string endless_charsmap(const std::string& replacement) {
+  constexpr uint32_t kRoot = 0x100, kHasLeaf = 1 << 8;
+  std::vector<uint32_t> trie(512);
+  trie[0] = kRoot << 10;
+  trie[kRoot ^ 'a'] = 'a' << 10 | kHasLeaf | 'a';
+  const uint32_t trie_bytes = 4 * static_cast<uint32_t>(trie.size());
+  std::string bytes(sizeof trie_bytes + trie_bytes, '\0');
+  std::memcpy(bytes.data(), &trie_bytes, sizeof trie_bytes);
+  std::memcpy(bytes.data() + sizeof trie_bytes, trie.data(), trie_bytes);
+  return bytes + replacement + '\0';
+}
+
+TEST(Normalizers, RulesOfACharsmapHaveALongestTextAndReplacement) {
+  const auto map = huggingface::Charsmap::parse(endless_charsmap("x"));
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(map->apply("aa"), "x");
+  EXPECT_EQ(map->apply(std::string(4 * huggingface::Charsmap::kMaxTextBytes, 'a')), "xxxx");
+  const size_t most = huggingface::Charsmap::kMaxReplacementBytes;
+  EXPECT_TRUE(huggingface::Charsmap::parse(endless_charsmap(std::string(most, 'x'))).ok());
+  EXPECT_THAT(
+      huggingface::Charsmap::parse(endless_charsmap(std::string(most + 1, 'x'))).status().message(),
+      ::testing::HasSubstr("replacement"));
 }
 
 // Of lines, as Oniguruma has it.
@@ -157,6 +185,21 @@ TEST(Splits, StepsBehindByteLevelSeeItsAlphabet) {
   EXPECT_THAT(split(steps, "\u00F2"), ElementsAre("\xC3", "\xB2"));
 }
 
+// The published splits of a family, which stand before ByteLevel there.
+TEST(Splits, PublishedSplitsBehindByteLevelSeeItsAlphabet) {
+  const Json split_words = split_by(
+      {{"Regex",
+        R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+      "Isolated");
+  const Json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const auto steps = [](const Json& first, const Json& second) -> Json {
+    return {{"type", "Sequence"}, {"pretokenizers", {first, second}}};
+  };
+  EXPECT_THAT(split(steps(split_words, byte_level), "\u00E9"), ElementsAre("\u00E9"));
+  EXPECT_THAT(split(steps(byte_level, split_words), "\u00E9"), ElementsAre("\xC3", "\xA9"));
+}
+
 TEST(Models, BpeMergesByRank) {
   const auto tokenizer = make({{"model", testing::bpe({"a", "b", "c"}, {"b c", "a b", "a bc"})}});
   EXPECT_THAT(tokens_of(*tokenizer, "abc"), ElementsAre("abc"));
@@ -203,6 +246,26 @@ TEST(Models, UnigramTakesTheMostProbableCut) {
   const auto tokenizer = make({{"model", model}});
   EXPECT_THAT(tokens_of(*tokenizer, "abb"), ElementsAre("ab", "b"));
   EXPECT_THAT(tokens_of(*tokenizer, "axyb"), ElementsAre("a", "<unk>", "b"));
+}
+
+Json unigram(const std::vector<std::pair<std::string, double>>& pieces) {
+  Json pairs = Json::array({Json::array({"<unk>", 0.0})});
+  for (const auto& [text, score] : pieces) pairs.push_back(Json::array({text, score}));
+  return {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", pairs}};
+}
+
+TEST(Models, UnigramTakesNoTokenOfAbsurdLength) {
+  const std::string longest(1024, 'a');
+  const auto tokenizer =
+      make({{"model", unigram({{"a", -1.0}, {longest, -1.0}, {longest + longest, -1.0}})}});
+  EXPECT_THAT(tokens_of(*tokenizer, longest + longest), ElementsAre(longest, longest));
+}
+
+// U+2596 is made of bytes that U+2581 has too.
+TEST(Models, UnigramFindsMarksBehindSimilarCharacters) {
+  const auto tokenizer =
+      make({{"model", unigram({{"\u2581", -1.0}, {"\u2596", -1.0}, {"\u2596\u2581", -1.0}})}});
+  EXPECT_THAT(tokens_of(*tokenizer, "\u2596\u2581"), ElementsAre("\u2596\u2581"));
 }
 
 TEST(Models, WordPieceTakesTheLongestPiece) {
