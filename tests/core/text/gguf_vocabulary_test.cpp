@@ -183,7 +183,7 @@ TEST(GgufVocabulary, KeepsTheMergesOfTokensTooLongToCutEverywhere) {
   Json& vocab = json["model"]["vocab"];
   vocab[std::string(1024, 'c')] = vocab.size();
   expect_same(json, "llama");
-  vocab[std::string(1025, 'c')] = vocab.size();
+  vocab[std::string(1025, 'b')] = vocab.size();
   expect_same(json, "gpt2");
 }
 
