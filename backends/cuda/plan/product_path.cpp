@@ -16,9 +16,27 @@ bool is_expanded(ProductKind kind) {
   return kind == ProductKind::kExpandedTiles || kind == ProductKind::kExpandedLibrary;
 }
 
-// The shape of a slice's product.
-ProductShape slice_of(const ProductShape& shape) {
-  return {BP_DTYPE_BF16, shape.n_in, std::min(shape.n_columns, columns_of_slice(shape)), 0, 0};
+// Of two steps at least.
+uint32_t most_splits(const ProductShape& shape) {
+  return std::max(divide_up(shape.n_in, kTileDepth) / 2, 1u);
+}
+
+// Whether any number of rows up to n_rows is split: 9 are fewest, and from 33 on a block is wide.
+bool any_split(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  return tile_splits(shape, kProductRows + 1, device) > 1 ||
+         (n_rows >= kWideTileRows && tile_splits(shape, kWideTileRows, device) > 1);
+}
+
+// Of rows up to n_rows. Splits times blocks are at most twice the multiprocessors, and a block has
+// one tile of partial sums for each split.
+uint64_t partial_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  if (!any_split(shape, n_rows, device)) return 0;
+  constexpr uint64_t kBytesOfBlock =
+      uint64_t{kTileRows} * kMostTileWarps * kTileColumnsOfWarp * sizeof(float);
+  const uint64_t of_blocks = 2 * device.n_multiprocessors * kBytesOfBlock;
+  const uint64_t of_splits =
+      uint64_t{most_splits(shape)} * n_rows * shape.n_columns * sizeof(float);
+  return std::min({kMostPartialBytes, of_blocks, of_splits});
 }
 
 }  // namespace
@@ -49,18 +67,18 @@ XForm form_of(ProductKind kind, bp_dtype dtype) {
 // Few rows need little of a block, and then more blocks read weights at once.
 uint32_t tile_warps(const ProductShape& shape, uint32_t n_rows) {
   const uint32_t n = shape.n_groups == 0 ? n_rows : n_rows * shape.n_groups / shape.n_matrices;
-  return n > 32 ? 8 : 4;
+  return n >= kWideTileRows ? kMostTileWarps : kMostTileWarps / 2;
 }
 
-// As many as give each multiprocessor two blocks, of two steps at least.
+// As many as give each multiprocessor two blocks.
 uint32_t tile_splits(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
   if (shape.n_groups > 0) return 1;
   const uint32_t n_blocks =
       divide_up(shape.n_columns, tile_warps(shape, n_rows) * kTileColumnsOfWarp) *
       divide_up(n_rows, kTileRows);
-  const uint64_t partial_bytes = uint64_t{n_rows} * shape.n_columns * sizeof(float);
+  const uint64_t bytes_of_split = uint64_t{n_rows} * shape.n_columns * sizeof(float);
   const auto most = static_cast<uint32_t>(
-      std::min<uint64_t>(divide_up(shape.n_in, kTileDepth) / 2, kMostPartialBytes / partial_bytes));
+      std::min<uint64_t>(most_splits(shape), kMostPartialBytes / bytes_of_split));
   return std::clamp(2 * device.n_multiprocessors / n_blocks, 1u, std::max(most, 1u));
 }
 
@@ -70,10 +88,13 @@ uint64_t most_partial_bytes(const ProductShape& shape, uint32_t n_rows, const De
       (fewest != ProductKind::kTiles && fewest != ProductKind::kExpandedTiles)) {
     return 0;
   }
-  const ProductShape own = is_expanded(fewest) ? slice_of(shape) : shape;
-  const uint32_t most = tile_splits(own, kProductRows + 1, device);  // more rows, fewer splits
-  if (most == 1) return 0;
-  return std::min(kMostPartialBytes, uint64_t{most} * n_rows * own.n_columns * sizeof(float));
+  if (!is_expanded(fewest)) return partial_bytes(shape, n_rows, device);
+  uint64_t n_bytes = 0;
+  const uint32_t most = columns_of_slice(shape);
+  for (const uint32_t first : {0u, (shape.n_columns - 1) / most * most}) {
+    n_bytes = std::max(n_bytes, partial_bytes(slice_of(shape, first), n_rows, device));
+  }
+  return n_bytes;
 }
 
 uint32_t columns_of_slice(const ProductShape& shape) {
@@ -81,6 +102,11 @@ uint32_t columns_of_slice(const ProductShape& shape) {
   const uint64_t n =
       std::max<uint64_t>(kSliceBytes / expanded_row_bytes(shape.n_in) / kStep * kStep, kStep);
   return static_cast<uint32_t>(std::min<uint64_t>(n, shape.n_columns));
+}
+
+ProductShape slice_of(const ProductShape& shape, uint32_t first) {
+  const uint32_t n = std::min(columns_of_slice(shape), shape.n_columns - first);
+  return {BP_DTYPE_BF16, shape.n_in, n, 0, 0};
 }
 
 uint64_t sorted_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {

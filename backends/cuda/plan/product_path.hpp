@@ -25,6 +25,8 @@ struct ProductShape {
   uint32_t n_matrices = 0;  // with groups
 };
 
+inline constexpr uint32_t kWideTileRows = 33;  // tiles by kMostTileWarps
+inline constexpr uint32_t kMostTileWarps = 8;
 inline constexpr uint32_t kLibraryRows = 64;           // of 16-bit weights
 inline constexpr uint32_t kExpandedLibraryRows = 256;  // of other weights
 inline constexpr uint64_t kSliceBytes = 32u << 20;     // of an expanded weight: it stays in the L2
@@ -44,6 +46,8 @@ inline constexpr uint64_t kMostPartialBytes = 16u << 20;
                                           const DeviceInfo& device);
 // Columns of y whose weights are expanded together, and their bytes; 0 where none are.
 [[nodiscard]] uint32_t columns_of_slice(const ProductShape& shape);
+// The product of the slice that begins with that column.
+[[nodiscard]] ProductShape slice_of(const ProductShape& shape, uint32_t first);
 [[nodiscard]] uint64_t slice_bytes(const ProductShape& shape, uint32_t n_rows,
                                    const DeviceInfo& device);
 // Bytes of the sorted pairs of rows and groups; 0 where they are not sorted.

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "backends/cuda/kernels/kv.hpp"
 #include "backends/cuda/plan/attend_path.hpp"
 #include "backends/cuda/plan/product_path.hpp"
@@ -69,25 +72,45 @@ TEST(ProductPath, XIsInTheFormOfItsKernel) {
   EXPECT_EQ(form_of(ProductKind::kLibrary, BP_DTYPE_F16), XForm::kF16);
 }
 
+// The products that tiles are launched for.
+std::vector<ProductShape> launched(const ProductShape& s) {
+  if (product_kind(s, kProductRows + 1, device(false)) == ProductKind::kTiles) return {s};
+  std::vector<ProductShape> slices;
+  for (uint32_t first = 0; first < s.n_columns; first += columns_of_slice(s)) {
+    slices.push_back(slice_of(s, first));
+  }
+  return slices;
+}
+
+void expect_splits_fit(const ProductShape& s, uint32_t most_rows) {
+  SCOPED_TRACE(std::to_string(s.n_columns) + " x " + std::to_string(s.n_in) + " up to " +
+               std::to_string(most_rows) + " rows");
+  const uint64_t n_bytes = most_partial_bytes(s, most_rows, device(false));
+  EXPECT_LE(n_bytes, kMostPartialBytes);
+  for (const ProductShape& part : launched(s)) {
+    for (uint32_t n = 9; n <= most_rows; n += n < 130 ? 1 : 5) {
+      const uint32_t n_splits = tile_splits(part, n, device(false));
+      ASSERT_GE(n_splits, 1u);
+      ASSERT_LE(n_splits, std::max(divide_up(s.n_in, kTileDepth) / 2, 1u));
+      if (n_splits == 1) continue;
+      ASSERT_LE(uint64_t{n_splits} * n * part.n_columns * 4, n_bytes) << n;
+    }
+  }
+}
+
 TEST(ProductPath, SplitsFillTheDeviceAndFitTheirMemory) {
-  for (const uint32_t n_columns : {33u, 1024u, 4096u, 28672u, 128256u}) {
+  for (const uint32_t n_columns : {33u, 1024u, 4096u, 8256u, 16896u, 28672u, 128256u}) {
     for (const uint32_t n_in : {64u, 576u, 4096u, 14336u}) {
       for (const bp_dtype dtype : {BP_DTYPE_Q4_K, BP_DTYPE_IQ3_S}) {
-        const ProductShape s = shape(dtype, n_columns, n_in);
-        const uint64_t n_bytes = most_partial_bytes(s, 2048, device(false));
-        EXPECT_LE(n_bytes, kMostPartialBytes);
-        for (uint32_t n = 9; n <= 2048; n += 5) {
-          const uint32_t n_splits = tile_splits(s, n, device(false));
-          EXPECT_GE(n_splits, 1u);
-          EXPECT_LE(n_splits, std::max(divide_up(n_in, kTileDepth) / 2, 1u));
-          if (n_splits == 1) continue;
-          EXPECT_LE(uint64_t{n_splits} * n * n_columns * 4, n_bytes);
+        for (const uint32_t most_rows : {9u, 32u, 33u, 48u, 64u, 96u, 128u, 2048u}) {
+          expect_splits_fit(shape(dtype, n_columns, n_in), most_rows);
         }
       }
     }
   }
   EXPECT_GT(tile_splits(shape(BP_DTYPE_Q4_K, 1024), 9, device(false)), 8u);
   EXPECT_EQ(tile_splits(shape(BP_DTYPE_Q4_K, 128256), 9, device(false)), 1u);
+  EXPECT_EQ(most_partial_bytes(shape(BP_DTYPE_Q4_K, 128256), 2048, device(false)), 0u);
 }
 
 TEST(ProductPath, SlicesOfAnExpandedWeightFitTheirMemory) {
