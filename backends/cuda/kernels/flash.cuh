@@ -135,6 +135,50 @@ __device__ __forceinline__ void add_values(const uint16_t* v, uint32_t stride, u
   }
 }
 
+// Whether the warp's positions of a tile have values that are not finite.
+template <bool kIsF16>
+__device__ __forceinline__ bool any_not_finite(const uint16_t* v, uint32_t stride,
+                                               uint32_t n_columns, uint32_t first,
+                                               uint32_t n_frags) {
+  const uint32_t n_words = n_columns / 2;
+  bool found = false;
+  for (uint32_t i = lane_index(); i < 8 * n_frags * n_words; i += kWarp) {
+    const uint16_t* row = v + (first + i / n_words) * stride;
+    found = found || any_not_finite<kIsF16>(reinterpret_cast<const uint32_t*>(row)[i % n_words]);
+  }
+  return __any_sync(kAllLanes, found);
+}
+
+// As add_values, but what a row does not see is passed over: zero times NaN would be NaN.
+template <bool kIsF16, uint32_t kMaxV>
+__device__ __forceinline__ void add_seen_values(const uint16_t* v, uint32_t stride,
+                                                uint32_t n_columns, const Positions (&seen)[2],
+                                                uint32_t tile_position, uint32_t first,
+                                                uint32_t n_frags, const float (&weights)[8][4],
+                                                FlashRows<kMaxV>& rows) {
+  BP_NO_UNROLL
+  for (uint32_t r = 0; r < 8 * n_frags; ++r) {
+    const uint32_t position = tile_position + first + r;
+    const uint16_t* at = v + (first + r) * stride + lane_index() % 4 * 2;
+    BP_UNROLL
+    for (uint32_t h = 0; h < 2; ++h) {
+      float own = 0;  // of r / 8, found by limits: an index would put the weights into memory
+      BP_UNROLL
+      for (uint32_t f = 0; f < 8; ++f) {
+        if (r >= 8 * f) own = r % 2 == 0 ? weights[f][2 * h] : weights[f][2 * h + 1];
+      }
+      const float weight = __shfl_sync(kAllLanes, own, lane_index() / 4 * 4 + r % 8 / 2);
+      if (position < seen[h].begin || position >= seen[h].end) continue;
+      BP_UNROLL
+      for (uint32_t f = 0; f < kMaxV / 8; ++f) {
+        if (f * 8 >= n_columns) break;
+        rows.sums[f][2 * h] += weight * value_of_half<kIsF16>(at[f * 8]);
+        rows.sums[f][2 * h + 1] += weight * value_of_half<kIsF16>(at[f * 8 + 1]);
+      }
+    }
+  }
+}
+
 // What the warps have of each row, in shared memory.
 struct FlashPartials {
   float* largest;      // [warps * 16]
@@ -201,6 +245,7 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams 
   const Positions of_first = visible(p, tile.first_token, tile.sequence);
   const Positions of_last = visible(p, tile.first_token + tile.n_tokens - 1, tile.sequence);
   const Positions all{of_first.begin, of_last.end};
+  const Positions common{of_last.begin, of_first.end};  // that every row sees
   const uint32_t first_tile = all.begin / kFlashPositions;
   const uint32_t n_tiles = (all.end + kFlashPositions - 1) / kFlashPositions - first_tile;
   const uint32_t begin = first_tile + blockIdx.z * n_tiles / p.n_splits;
@@ -224,8 +269,18 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams 
       multiply_keys<Tile::kIsF16>(q + first_row * shapes.k_stride, tiles.k(stage), shapes.k_stride,
                                   shapes.k_columns, first, n_frags, scores);
       weigh(p, seen, t * kFlashPositions + first, n_frags, scores, rows);
-      add_values<Tile::kIsF16>(tiles.v(stage), shapes.v_stride, shapes.v_columns, first, n_frags,
-                               scores, rows);
+      const uint32_t tile_begin = t * kFlashPositions, tile_end = tile_begin + kFlashPositions;
+      const bool is_edge =
+          max(tile_begin, all.begin) < common.begin || min(tile_end, all.end) > common.end;
+      const uint16_t* v = tiles.v(stage);
+      if (is_edge &&
+          any_not_finite<Tile::kIsF16>(v, shapes.v_stride, shapes.v_columns, first, n_frags)) {
+        add_seen_values<Tile::kIsF16>(v, shapes.v_stride, shapes.v_columns, seen, tile_begin, first,
+                                      n_frags, scores, rows);
+      } else {
+        add_values<Tile::kIsF16>(v, shapes.v_stride, shapes.v_columns, first, n_frags, scores,
+                                 rows);
+      }
     }
     if (!Tile::kIsWidened && p.n_stages == 1 && t + 1 < end) {
       __syncthreads();

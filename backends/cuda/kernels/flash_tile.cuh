@@ -31,6 +31,18 @@ __device__ __forceinline__ void multiply_halves(float (&c)[4], const uint32_t (&
   }
 }
 
+template <bool kIsF16>
+__device__ __forceinline__ float value_of_half(uint16_t bits) {
+  return kIsF16 ? f16_value(bits) : bf16_value(bits);
+}
+// Whether one of two is infinite or NaN: 1 added to an exponent of ones reaches the sign.
+template <bool kIsF16>
+__device__ __forceinline__ bool any_not_finite(uint32_t halves) {
+  constexpr uint32_t kExponents = kIsF16 ? 0x7c007c00u : 0x7f807f80u;
+  constexpr uint32_t kOnes = kIsF16 ? 0x04000400u : 0x00800080u;
+  return (((halves & kExponents) + kOnes) & 0x80008000u) != 0;
+}
+
 // Tokens of one sequence, as many as a block has rows for.
 struct QueryTile {
   uint32_t sequence, first_token, n_tokens;

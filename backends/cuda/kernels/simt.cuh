@@ -6,8 +6,10 @@
 #include <cuda_runtime.h>
 #define BP_DYNAMIC_SHARED(name) extern __shared__ __align__(128) uint8_t name[]
 #define BP_UNROLL _Pragma("unroll")
+#define BP_NO_UNROLL _Pragma("unroll 1")
 #else
 #define BP_UNROLL
+#define BP_NO_UNROLL
 #include "backends/cuda/emulator/simt.hpp"
 #endif
 

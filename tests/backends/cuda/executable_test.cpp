@@ -122,25 +122,36 @@ TEST(CudaExecutable, TheCacheKeepsWhatSuitsTheWeights) {
 }
 
 // With kernels that take many rows and positions at once.
-TEST(CudaExecutable, ANanStaysInItsSequence) {
-  const auto logits = [](bool is_poisoned) {
-    TinyLlama llama(BP_DTYPE_BF16);
-    auto* table = static_cast<uint16_t*>(const_cast<void*>(llama.builder().weight_part(0).data));
-    if (is_poisoned) std::fill_n(table + 3 * TinyLlama::kDim, TinyLlama::kDim, uint16_t{0x7fc0});
-    BackendSession session(kFactory);
-    session.compile(llama.program(), small_options(), kBlocks);
-    BatchBuilder batch;
-    batch.add_sequence({1, 3, 2, 7, 8}, 0, {1});
-    batch.add_sequence({4, 5, 6, 9, 10, 11, 12, 13, 14, 15}, 0, {2});
-    batch.add_output(0, {0, 4, 14}, kVocab);
-    EXPECT_TRUE(session.run(batch.build()).ok());
-    return batch.output(0);
-  };
-  const std::vector<float> clean = logits(false), poisoned = logits(true);
-  for (uint32_t i = 0; i < kVocab; ++i) {
-    EXPECT_TRUE(std::isnan(poisoned[kVocab + i])) << i;
-    if (i == 3) continue;  // the head is the table
-    EXPECT_EQ(poisoned[2 * kVocab + i], clean[2 * kVocab + i]) << i;
+// Rows 0, 1, 2, 4 and 7 of the first sequence and the last of the second; the embedding of token 3
+// is NaN.
+std::vector<float> logits_beside_a_nan(uint32_t window, bool is_poisoned) {
+  TinyLlama llama(BP_DTYPE_BF16, window);
+  auto* table = static_cast<uint16_t*>(const_cast<void*>(llama.builder().weight_part(0).data));
+  if (is_poisoned) std::fill_n(table + 3 * TinyLlama::kDim, TinyLlama::kDim, uint16_t{0x7fc0});
+  BackendSession session(kFactory);
+  session.compile(llama.program(), small_options(), kBlocks);
+  BatchBuilder batch;
+  batch.add_sequence({1, 9, 3, 2, 7, 8, 5, 6}, 0, {1});
+  batch.add_sequence({4, 5, 6, 9, 10, 11, 12, 13, 14, 15}, 0, {2});
+  batch.add_output(0, {0, 1, 2, 4, 7, 17}, kVocab);
+  EXPECT_TRUE(session.run(batch.build()).ok());
+  return batch.output(0);
+}
+
+// Of two layers with windows of 3, the last of the first sequence sees 4 tokens back.
+TEST(CudaExecutable, ANanStaysInTokensThatSeeIt) {
+  for (const uint32_t window : {0u, 3u}) {
+    const std::vector<float> clean = logits_beside_a_nan(window, false),
+                             poisoned = logits_beside_a_nan(window, true);
+    for (uint32_t i = 0; i < 6 * kVocab; ++i) {
+      const uint32_t row = i / kVocab;
+      const bool sees_it = row == 2 || row == 3 || (row == 4 && window == 0);
+      if (sees_it) {
+        EXPECT_TRUE(std::isnan(poisoned[i])) << window << " row " << row;
+      } else if (i % kVocab != 3) {  // the head is the table
+        EXPECT_NEAR(poisoned[i], clean[i], 0.05) << window << " row " << row;
+      }
+    }
   }
 }
 
