@@ -52,8 +52,12 @@ Result<bp_dtype> kv_dtype(const char* name, bp_dtype asked, const ProgramView& p
 Result<std::unique_ptr<Backend>> CudaBackend::create(const Host& host, const Params& params) {
   BP_ASSIGN(const Settings settings, read_settings(params));
   BP_ASSIGN(std::unique_ptr<Device> device, open_device(params));
-  const char* const library = device->info().has_matrix_library ? "with" : "without";
-  host.log(BP_LOG_INFO, "cuda: " + device->info().name + ", " + library + " a matrix library");
+  const DeviceInfo& info = device->info();
+  const char* const library = info.has_matrix_library ? "with" : "without";
+  host.log(BP_LOG_INFO, "cuda: " + info.name + ", " + library + " a matrix library");
+  if (!info.library_failure.empty()) {
+    host.log(BP_LOG_WARNING, "cuda: prompts will be slower: " + info.library_failure);
+  }
   return std::unique_ptr<Backend>(
       std::make_unique<CudaBackend>(host, std::shared_ptr<Device>(std::move(device)), settings));
 }

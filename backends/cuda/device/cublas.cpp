@@ -2,21 +2,20 @@
 
 #include <dlfcn.h>
 
-#include <optional>
 #include <string>
 
 namespace bp::cuda {
 
 namespace {
 
-std::optional<CublasFunctions> load() {
-  const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) return std::nullopt;
+Result<CublasFunctions> load() {
+  const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) return unsupported(file + " is not found");
   CublasFunctions found;
 #define BP_CUBLAS_FIND(name)                                                             \
   found.name = reinterpret_cast<decltype(found.name)>(dlsym(library, "cublasLt" #name)); \
-  if (found.name == nullptr) return std::nullopt;
+  if (found.name == nullptr) return unsupported(file + " has no cublasLt" #name);
   BP_CUBLAS_FUNCTIONS(BP_CUBLAS_FIND)
 #undef BP_CUBLAS_FIND
   return found;
@@ -24,9 +23,15 @@ std::optional<CublasFunctions> load() {
 
 }  // namespace
 
-const CublasFunctions* find_cublas() {
-  static const std::optional<CublasFunctions> functions = load();
-  return functions ? &*functions : nullptr;
+Result<std::unique_ptr<Cublas>> Cublas::open() {
+  BP_ASSIGN(const CublasFunctions functions, load());
+  auto cublas = std::make_unique<Cublas>(functions);
+  BP_TRY(cublas_status(functions.Create(&cublas->handle_), "cublasLtCreate"));
+  return cublas;
+}
+
+Cublas::~Cublas() {
+  if (handle_ != nullptr) static_cast<void>(functions_.Destroy(handle_));
 }
 
 Status cublas_status(cublasStatus_t status, const std::string& call) {

@@ -12,12 +12,16 @@ constexpr uint32_t kAlignment = 16;  // of rows of weights, which products may b
 
 }  // namespace
 
-Result<std::unique_ptr<MatrixLibrary>> CublasLibrary::open(const CublasFunctions& functions,
-                                                           Device& device, cudaStream_t stream) {
-  BP_ASSIGN(Memory workspace,
-            device.allocate(MemoryKind::kDevice, kWorkspaceBytes, "the workspace of cuBLASLt"));
-  auto library = std::make_unique<CublasLibrary>(functions, stream, std::move(workspace));
-  BP_TRY(cublas_status(functions.Create(&library->handle_), "cublasLtCreate"));
+Result<std::unique_ptr<MatrixLibrary>> CublasLibrary::open(const Cublas& cublas, Device& device,
+                                                           cudaStream_t stream) {
+  Result<Memory> workspace =
+      device.allocate(MemoryKind::kDevice, kWorkspaceBytes, "the workspace of cuBLASLt");
+  if (!workspace.ok()) {
+    if (workspace.status().code() != Code::kOutOfMemory) return workspace.status();
+    workspace = Memory();
+  }
+  auto library = std::make_unique<CublasLibrary>(cublas, stream, std::move(workspace).value());
+  const CublasFunctions& functions = cublas.functions();
   BP_TRY(cublas_status(
       functions.MatmulDescCreate(&library->description_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
@@ -38,7 +42,6 @@ void CublasLibrary::release(const Chosen& chosen) {
 CublasLibrary::~CublasLibrary() {
   for (const auto& [key, chosen] : chosen_) release(chosen);
   if (description_ != nullptr) static_cast<void>(lt_.MatmulDescDestroy(description_));
-  if (handle_ != nullptr) static_cast<void>(lt_.Destroy(handle_));
 }
 
 Status CublasLibrary::find_algorithm(Chosen& chosen) {
@@ -59,15 +62,16 @@ Status CublasLibrary::find_algorithm(Chosen& chosen) {
   cublasLtMatmulHeuristicResult_t best{};
   int n_found = 0;
   if (status.ok()) {
-    status = cublas_status(
-        lt_.MatmulAlgoGetHeuristic(handle_, description_, chosen.w, chosen.x, chosen.y, chosen.y,
-                                   preference, 1, &best, &n_found),
-        "cublasLtMatmulAlgoGetHeuristic");
+    const cublasStatus_t answer =
+        lt_.MatmulAlgoGetHeuristic(cublas_.handle(), description_, chosen.w, chosen.x, chosen.y,
+                                   chosen.y, preference, 1, &best, &n_found);
+    if (answer != CUBLAS_STATUS_NOT_SUPPORTED) {
+      status = cublas_status(answer, "cublasLtMatmulAlgoGetHeuristic");
+    }
   }
   static_cast<void>(lt_.MatmulPreferenceDestroy(preference));
   BP_TRY(status);
-  if (n_found == 0) return internal_error("cuBLASLt has no algorithm for a product");
-  chosen.algorithm = best.algo;
+  if (n_found > 0) chosen.algorithm = best.algo;
   return {};
 }
 
@@ -75,31 +79,36 @@ Result<const CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct&
   const Key key{p.dtype, p.n_rows, p.n_columns, p.n_in, p.y_stride, p.w_row_bytes, p.x_row_bytes};
   const auto known = chosen_.find(key);
   if (known != chosen_.end()) return &known->second;
-  if (chosen_.size() >= kMostChosen) {
-    release(chosen_.begin()->second);
-    chosen_.erase(chosen_.begin());
-  }
   const cudaDataType_t type = p.dtype == BP_DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
   const auto elements = [](uint64_t n_bytes) { return static_cast<int64_t>(n_bytes / 2); };
-  Chosen& chosen = chosen_[key];
-  Status status = [&]() -> Status {
+  Chosen chosen;
+  const Status status = [&]() -> Status {
     BP_CUBLAS(MatrixLayoutCreate, &chosen.w, type, p.n_in, p.n_columns, elements(p.w_row_bytes));
     BP_CUBLAS(MatrixLayoutCreate, &chosen.x, type, p.n_in, p.n_rows, elements(p.x_row_bytes));
     BP_CUBLAS(MatrixLayoutCreate, &chosen.y, CUDA_R_32F, p.n_columns, p.n_rows, p.y_stride);
     return find_algorithm(chosen);
   }();
-  if (status.ok()) return &chosen;
-  release(chosen);
-  chosen_.erase(key);
-  return status;
+  if (!status.ok()) {
+    release(chosen);
+    return status;
+  }
+  if (chosen_.size() >= kMostChosen) {
+    const auto oldest = chosen_.find(oldest_first_.front());
+    release(oldest->second);
+    chosen_.erase(oldest);
+    oldest_first_.pop_front();
+  }
+  oldest_first_.push_back(key);
+  return &chosen_.emplace(key, chosen).first->second;
 }
 
 Status CublasLibrary::multiply(const LibraryProduct& p) {
   BP_ASSIGN(const Chosen* chosen, choose(p));
+  if (!chosen->algorithm) return unsupported("cuBLASLt has no algorithm for the product");
   const float one = 1, zero = 0;
-  BP_CUBLAS(Matmul, handle_, description_, &one, p.w, chosen->w, p.x, chosen->x, &zero, p.y,
-            chosen->y, p.y, chosen->y, &chosen->algorithm, workspace_.data(), workspace_.size(),
-            stream_);
+  BP_CUBLAS(Matmul, cublas_.handle(), description_, &one, p.w, chosen->w, p.x, chosen->x, &zero,
+            p.y, chosen->y, p.y, chosen->y, &*chosen->algorithm, workspace_.data(),
+            workspace_.size(), stream_);
   return {};
 }
 

@@ -3,7 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <compare>
+#include <deque>
 #include <map>
+#include <optional>
 
 #include "backends/cuda/device/cublas.hpp"
 #include "backends/cuda/device/matrix_library.hpp"
@@ -12,10 +14,14 @@ namespace bp::cuda {
 
 class CublasLibrary : public MatrixLibrary {
  public:
-  static Result<std::unique_ptr<MatrixLibrary>> open(const CublasFunctions& functions,
-                                                     Device& device, cudaStream_t stream);
-  CublasLibrary(const CublasFunctions& functions, cudaStream_t stream, Memory workspace)
-      : lt_(functions), stream_(stream), workspace_(std::move(workspace)) {}
+  // Works without a workspace where none fits. `cublas` outlives it.
+  static Result<std::unique_ptr<MatrixLibrary>> open(const Cublas& cublas, Device& device,
+                                                     cudaStream_t stream);
+  CublasLibrary(const Cublas& cublas, cudaStream_t stream, Memory workspace)
+      : cublas_(cublas),
+        lt_(cublas.functions()),
+        stream_(stream),
+        workspace_(std::move(workspace)) {}
   ~CublasLibrary() override;
 
   Status multiply(const LibraryProduct& product) override;
@@ -32,18 +38,19 @@ class CublasLibrary : public MatrixLibrary {
   };
   struct Chosen {
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
-    cublasLtMatmulAlgo_t algorithm{};
+    std::optional<cublasLtMatmulAlgo_t> algorithm;  // none where the library has none
   };
   Result<const Chosen*> choose(const LibraryProduct& product);
   Status find_algorithm(Chosen& chosen);
   void release(const Chosen& chosen);
 
+  const Cublas& cublas_;
   const CublasFunctions& lt_;
   cudaStream_t stream_;
   Memory workspace_;
-  cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t description_ = nullptr;  // y = w^T x, all by columns
   std::map<Key, Chosen> chosen_;
+  std::deque<Key> oldest_first_;  // of chosen_
 };
 
 }  // namespace bp::cuda

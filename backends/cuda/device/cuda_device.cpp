@@ -66,7 +66,6 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index, bool with_matrix_lib
   info.n_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
   info.shared_bytes_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
   info.total_bytes = properties.totalGlobalMem;
-  info.has_matrix_library = with_matrix_library && find_cublas() != nullptr;
   if (info.compute_capability < kMinCapability) {
     return unsupported(info.name + " has compute capability " + std::to_string(properties.major) +
                        "." + std::to_string(properties.minor) + ", 8.0 or higher is needed");
@@ -74,7 +73,18 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index, bool with_matrix_lib
   auto device = std::make_unique<CudaDevice>(index, std::move(info));
   BP_TRY(device->make_current());
   BP_CUDA(cudaFree(nullptr));  // makes the context
+  if (with_matrix_library) device->open_cublas();
   return std::unique_ptr<Device>(std::move(device));
+}
+
+void CudaDevice::open_cublas() {
+  Result<std::unique_ptr<Cublas>> cublas = Cublas::open();
+  info_.has_matrix_library = cublas.ok();
+  if (cublas.ok()) {
+    cublas_ = std::move(cublas).value();
+  } else {
+    info_.library_failure = cublas.status().message();
+  }
 }
 
 Status CudaDevice::make_current() const {
@@ -119,7 +129,7 @@ Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
 Result<std::unique_ptr<MatrixLibrary>> CudaDevice::make_matrix_library(Stream& stream) {
   const BlockedSignals blocked;
   BP_TRY(make_current());
-  return CublasLibrary::open(*find_cublas(), *this, static_cast<CudaStream&>(stream).get());
+  return CublasLibrary::open(*cublas_, *this, static_cast<CudaStream&>(stream).get());
 }
 
 Result<std::unique_ptr<Event>> CudaDevice::make_event() {

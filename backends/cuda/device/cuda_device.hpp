@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "backends/cuda/device/cublas.hpp"
 #include "backends/cuda/device/device.hpp"
 
 namespace bp::cuda {
@@ -26,10 +27,12 @@ class CudaDevice : public Device {
   [[nodiscard]] Status make_current() const;
 
  private:
+  void open_cublas();
   void release(MemoryKind kind, uint8_t* data, size_t n_bytes) override;
 
   int index_;
   DeviceInfo info_;
+  std::unique_ptr<Cublas> cublas_;  // null where the info has no library
 };
 
 }  // namespace bp::cuda

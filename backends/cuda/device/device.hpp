@@ -20,6 +20,7 @@ struct DeviceInfo {
   uint32_t n_multiprocessors = 0;
   uint32_t shared_bytes_per_block = 0;  // that a launch may ask for
   bool has_matrix_library = false;      // see make_matrix_library
+  std::string library_failure;          // why there is none, where one was wanted
   uint64_t total_bytes = 0;
 };
 

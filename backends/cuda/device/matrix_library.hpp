@@ -21,6 +21,7 @@ struct LibraryProduct {
 class MatrixLibrary {
  public:
   virtual ~MatrixLibrary() = default;
+  // Unsupported, with nothing done, where the library has no way to compute it.
   virtual Status multiply(const LibraryProduct& product) = 0;
   [[nodiscard]] virtual uint64_t n_bytes() const = 0;  // of device memory
 };

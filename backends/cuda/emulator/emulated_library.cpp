@@ -35,7 +35,9 @@ Status compute(const LibraryProduct& p) {
 
 }  // namespace
 
+// As a library might, it wants whole vectors.
 Status EmulatedLibrary::multiply(const LibraryProduct& product) {
+  if (product.n_in % 8 != 0) return unsupported("n_in is not a multiple of 8");
   return stream_.add([product] { return compute(product); });
 }
 

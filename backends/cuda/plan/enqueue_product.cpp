@@ -2,20 +2,26 @@
 
 #include <algorithm>
 
+#include "backends/cuda/kernels/experts.hpp"
 #include "backends/cuda/plan/planned_product.hpp"
 
 namespace bp::cuda {
 
 namespace {
 
-// Types whose products take x in the same form for any number of rows.
-uint64_t family_of(const ProductShape& shape) {
+// Keys of what is made of a buffer, told apart by their low bytes.
+constexpr uint64_t kSortedKey = 0xff;
+
+// Equal for products that take x in the same form, part by part, for any number of rows.
+uint64_t prepared_key(const PlannedProduct& product) {
+  const ProductShape& shape = product.shape;
   uint64_t family = 3;
   if (is_in_planes(shape.dtype)) family = 0;
   if (is_plain(shape.dtype)) family = 1;
   if (shape.dtype == BP_DTYPE_F16) family = 2;
   if (shape.dtype == BP_DTYPE_F32) family = 4;
-  return family | (shape.n_groups > 0 ? 8 : 0);
+  if (shape.n_groups > 0) family |= shape.n_matrices > kMaxExperts ? 16 : 8;
+  return uint64_t{shape.n_in} << 32 | uint64_t{product.n_parts} << 8 | family;
 }
 
 uint32_t floats_of_prepared(const PlannedProduct& product) {
@@ -26,11 +32,11 @@ uint32_t floats_of_prepared(const PlannedProduct& product) {
 uint32_t add_prepared(Planner& planner, PlannedProduct product) {
   const bool has_gate = product.gate.b != kNoBuffer;
   if (product.shape.dtype == BP_DTYPE_F32 && !has_gate) return kNoBuffer;
-  const uint64_t family = family_of(product.shape);
-  const uint32_t made = planner.made_of(product.x, family);
+  const uint64_t key = prepared_key(product);
+  const uint32_t made = planner.made_of(product.x, key);
   if (made != kNoBuffer) return made;
   product.prepared = planner.temporary(product.x, floats_of_prepared(product));
-  planner.set_made_of(product.x, family, product.prepared);
+  planner.set_made_of(product.x, key, product.prepared);
   planner.add([product](const StageContext& c) { return prepare_rows(c, product); });
   return product.prepared;
 }
@@ -42,7 +48,8 @@ uint32_t add_sorted(Planner& planner, PlannedProduct product) {
   if (n_bytes == 0) return kNoBuffer;
   // Where ids is none, groups are matrices: those of x in its own rows.
   const uint32_t key_buffer = product.ids == kNoBuffer ? product.x : product.ids;
-  const uint64_t key = uint64_t{product.shape.n_matrices} << 32 | product.shape.n_groups;
+  const uint64_t key =
+      uint64_t{product.shape.n_matrices} << 32 | uint64_t{product.shape.n_groups} << 8 | kSortedKey;
   const uint32_t made = planner.made_of(key_buffer, key);
   if (made != kNoBuffer) return made;
   product.sorted = planner.own_bytes(n_bytes);
@@ -97,10 +104,10 @@ Prepared prepare_for_consumer(Planner& planner, uint32_t y) {
   PlannedProduct product;
   product.shape.dtype = matrix->dtype;
   product.shape.n_in = planner.width(y);
-  const uint64_t family = family_of(product.shape);
-  if (planner.made_of(y, family) != kNoBuffer) return {};
+  const uint64_t key = prepared_key(product);
+  if (planner.made_of(y, key) != kNoBuffer) return {};
   const uint32_t buffer = planner.temporary(y, floats_of_prepared(product));
-  planner.set_made_of(y, family, buffer);
+  planner.set_made_of(y, key, buffer);
   return {buffer, matrix->dtype, product.shape.n_in};
 }
 

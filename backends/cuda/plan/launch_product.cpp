@@ -83,14 +83,21 @@ bool is_trivial(const Epilogue& e) {
   return e.bias == nullptr && e.scale == 1 && e.softcap == 0 && e.activation == 0;
 }
 
-Status launch_library(const StageContext& c, ProductParams& p) {
-  const uint8_t* w = p.weight.data + p.first_column * p.weight.row_bytes;
-  BP_TRY(c.library->multiply({p.weight.dtype, w, p.prepared.data, p.y.data, p.weight.row_bytes,
-                              p.prepared.stride_bytes, p.y.stride, p.n_rows, p.n_columns,
-                              p.weight.n_columns}));
-  if (is_trivial(p.epilogue)) return {};
+// By tiles where the library has no way; unsplit, since their partial sums are not planned for.
+Status launch_library(const StageContext& c, const PlannedProduct& product,
+                      const ProductParams& p) {
   ProductsParams all;
   all.parts[0] = p;
+  const uint8_t* w = p.weight.data + p.first_column * p.weight.row_bytes;
+  const Status status = c.library->multiply(
+      {p.weight.dtype, w, p.prepared.data, p.y.data, p.weight.row_bytes, p.prepared.stride_bytes,
+       p.y.stride, p.n_rows, p.n_columns, p.weight.n_columns});
+  if (status.code() == Code::kUnsupported) {
+    PlannedProduct unsplit = product;
+    unsplit.partials = kNoBuffer;
+    return launch_tiles(c, unsplit, all);
+  }
+  if (!status.ok() || is_trivial(p.epilogue)) return status;
   return c.stream.launch(fold_kernel(), fold_geometry(p), all);
 }
 
@@ -101,7 +108,7 @@ Status launch_expanded(const StageContext& c, const PlannedProduct& product,
   for (uint32_t first = 0; first < whole.n_columns; first += most) {
     EmbedParams expand;
     expand.table = whole.weight;
-    expand.n_rows = std::min(most, whole.n_columns - first);
+    expand.n_rows = slice_of(product.shape, first).n_columns;
     expand.n_table = ~0u;
     expand.by = RowsBy::kNumber;
     expand.offset = whole.first_column + first;
@@ -116,7 +123,7 @@ Status launch_expanded(const StageContext& c, const PlannedProduct& product,
     p.first_column = 0;
     ProductsParams all;
     all.parts[0] = p;
-    BP_TRY(by_library ? launch_library(c, p) : launch_tiles(c, product, all));
+    BP_TRY(by_library ? launch_library(c, product, p) : launch_tiles(c, product, all));
   }
   return {};
 }
@@ -130,10 +137,11 @@ TilesOfPairs sorted_pairs(const StageContext& c, const PlannedProduct& product, 
 
 Status launch_each(const StageContext& c, const Together& products, ProductKind kind) {
   for (const PlannedProduct& product : products) {
-    ProductParams p = params_of(c, product);
+    const ProductParams p = params_of(c, product);
     const bool is_expanded = kind != ProductKind::kLibrary;
     const bool by_library = kind != ProductKind::kExpandedTiles;
-    BP_TRY(is_expanded ? launch_expanded(c, product, p, by_library) : launch_library(c, p));
+    BP_TRY(is_expanded ? launch_expanded(c, product, p, by_library)
+                       : launch_library(c, product, p));
   }
   return {};
 }

@@ -8,8 +8,11 @@
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
 #include "backplane/reference/backend.hpp"
+#include "sdk/conformance/support/backend_session.hpp"
+#include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
 #include "sdk/conformance/support/ops/random_blocks.hpp"
+#include "sdk/conformance/support/program_builder.hpp"
 #include "tests/support/op_specs.hpp"
 
 namespace bp::cuda {
@@ -161,6 +164,14 @@ TEST(CudaProducts, ManyRowsByTheLibrary) {
   }
 }
 
+TEST(CudaProducts, ManyRowsThatTheLibraryHasNoWayFor) {
+  const OpSpec& spec = spec_of("linear");
+  for (const bp_dtype t : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
+    expect_within(spec, linear(64, 523, 21), t, BP_DTYPE_F32, {"forward", true});
+  }
+  expect_within(spec, linear(256, 131, 9), BP_DTYPE_F8_E4M3, BP_DTYPE_F32, {"forward", true});
+}
+
 TEST(CudaProducts, AnyOrderOfThreadsGivesTheSame) {
   const OpSpec& spec = spec_of("linear");
   for (const char* order : {"reversed", "shuffled"}) {
@@ -196,6 +207,49 @@ TEST(CudaProducts, RowsChooseTheirMatrices) {
 }
 
 // ---- attention ----------------------------------------------------------------------------------
+
+// One x, whole for three groups and in four parts for the next.
+std::vector<float> products_of_whole_and_parts(const bp_backend_factory& backend, uint32_t n_rows) {
+  constexpr uint32_t kWidth = 256, kOut = 8, kWhole = 3, kParts = 4;
+  ProgramBuilder program;
+  const uint32_t table = program.add_weight("table", BP_DTYPE_F32, {16, kWidth},
+                                            normal_values("table", 16 * kWidth, 1));
+  const uint32_t x = program.add_value(kWidth);
+  bp_attr_embed embed{};
+  embed.scale = 1;
+  program.add_op(BP_OP_EMBED, {program.add_ids()}, {x}, {table}, ProgramBuilder::attributes(embed));
+  for (const auto& [n_groups, n_in] : {std::pair{kWhole, kWidth}, {kParts, kWidth / kParts}}) {
+    const uint32_t w = program.add_weight("w", BP_DTYPE_BF16, {n_groups, kOut, n_in},
+                                          normal_values("w", n_groups * kOut * n_in, 0.1f));
+    const uint32_t y = program.add_value(n_groups * kOut);
+    bp_attr_group_matmul a{};
+    a.n_groups = n_groups;
+    program.add_op(BP_OP_GROUP_MATMUL, {x}, {y}, {w}, ProgramBuilder::attributes(a));
+    program.add_selected_output(y);
+  }
+  BackendSession session(backend);
+  session.compile(program.build(), BackendSession::default_options(), 0);
+  BatchBuilder batch;
+  std::vector<int32_t> tokens;
+  std::vector<uint32_t> rows;
+  for (uint32_t t = 0; t < n_rows; ++t)
+    tokens.push_back(static_cast<int32_t>(t)), rows.push_back(t);
+  batch.add_sequence(tokens, 0, {});
+  batch.add_output(0, rows, kWhole * kOut);
+  batch.add_output(1, rows, kParts * kOut);
+  EXPECT_TRUE(session.run(batch.build(0)).ok());
+  std::vector<float> y = batch.output(0);
+  for (const float value : batch.output(1)) y.push_back(value);
+  return y;
+}
+
+TEST(CudaProducts, OneXWholeAndInParts) {
+  for (const uint32_t n_rows : {2u, 12u}) {
+    const std::vector<float> expected = products_of_whole_and_parts(kReference, n_rows);
+    const std::vector<float> found = products_of_whole_and_parts(kCuda, n_rows);
+    EXPECT_EQ(compare(expected, found, {0.01, 0.05}, 8), "") << n_rows;
+  }
+}
 
 struct Heads {
   std::string name;
