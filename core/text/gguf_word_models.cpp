@@ -14,7 +14,8 @@ namespace {
 using huggingface::kSpaceMark;
 using huggingface::Pipeline;
 
-// Whatever a normalizer or pre_tokenizer may do, it does to one of these.
+// What normalizers and pre_tokenizers of the known forms do, they do to one of these. Patterns of a
+// tokenizer's own that match none of them go unseen.
 constexpr std::string_view kSamples[] = {
     "ab",
     "Ab Cd",
