@@ -162,7 +162,9 @@ class CodebookSearch {
     if (choice.block.d <= 0) return choice;
     for (int g = 0; g < n_groups_; ++g) {
       const float wanted = free_[static_cast<size_t>(g)].scale() / choice.block.d / shape_.unit;
-      const int middle = std::clamp(static_cast<int>(0.5f * wanted), 0, shape_.max_level);
+      // Not std::clamp, which lets NaN pass.
+      const auto middle = static_cast<int>(
+          std::min(std::max(0.0f, 0.5f * wanted), static_cast<float>(shape_.max_level)));
       choose_group(g, std::max(middle - 1, 0), std::min(middle + 1, shape_.max_level), choice);
     }
     return choice;
