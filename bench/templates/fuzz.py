@@ -315,7 +315,7 @@ def main():
         theirs, ours = expected(env, source, data), json.loads(line)
         fails = isinstance(theirs, Exception)
         n_rendered += not fails
-        # jinja2 is_known slices of constants that have none to an undefined value, and fails on others.
+        # jinja2 folds slices of constants that have none to an undefined value, and fails on others.
         is_known = isinstance(ours, dict) and "cannot be sliced" in ours["error"]
         # Filters are looked for when they are reached, not before.
         is_known = is_known or "No filter named" in str(theirs)

@@ -16,4 +16,13 @@ inline std::vector<conformance::OpSpec> load_op_specs() {
   return conformance::load_op_specs(std::string(source) + "/sdk/ops");
 }
 
+// Read once in a process.
+inline const conformance::OpSpec& op_spec_of(const std::string& name) {
+  static const std::vector<conformance::OpSpec> specs = load_op_specs();
+  for (const conformance::OpSpec& spec : specs) {
+    if (spec.name == name) return spec;
+  }
+  throw std::runtime_error("no spec of " + name);
+}
+
 }  // namespace bp::test

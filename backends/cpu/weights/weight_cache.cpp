@@ -113,7 +113,7 @@ WeightCache::Key WeightCache::key_of(const WeightRows& rows) {
 
 std::shared_ptr<const uint8_t> WeightCache::find(const PreparedWeight& weight) const {
   const auto found = places_.find(key_of(weight.rows()));
-  if (found == places_.end() || found->second.n_bytes != weight.n_strips() * weight.strip_bytes()) {
+  if (found == places_.end() || found->second.n_bytes != weight.packed_bytes()) {
     return nullptr;
   }
   return {shared_from_this(), data_ + found->second.offset};

@@ -75,7 +75,7 @@ Status WeightCacheWriter::write(std::span<const std::shared_ptr<PreparedWeight>>
   uint64_t end = header.data_offset;
   for (size_t i = 0; i < entries.size(); ++i) {
     entries[i].offset = end;
-    entries[i].n_bytes = sources[i]->n_strips() * sources[i]->strip_bytes();
+    entries[i].n_bytes = sources[i]->packed_bytes();
     end = round_up(end + entries[i].n_bytes, kCacheAlignment);
   }
   written_ = header.data_offset;

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "backplane/dtype.hpp"
 #include "sdk/conformance/support/ops/op_case.hpp"
 #include "sdk/conformance/support/reference_factory.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
+#include "tests/support/attention_case.hpp"
 #include "tests/support/op_specs.hpp"
 
 namespace bp::test {
@@ -19,16 +18,8 @@ using namespace conformance;
 constexpr bp_dtype kKvTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0,
                                  BP_DTYPE_Q4_0};
 
-struct Shape {
-  std::string name;
-  uint32_t n_heads, n_kv_heads, head_dim, v_head_dim;
-  std::vector<CaseSequence> sequences;
-  std::map<std::string, std::string> more = {};  // attributes
-  bool has_sinks = false;
-};
-
 // 514 positions are two spans; 40 tokens of three heads more rows than kernels take at once.
-const Shape kShapes[] = {
+const AttentionHeads kShapes[] = {
     {"64", 3, 1, 64, 64, {{510, 4}, {0, 40}}},
     {"80", 4, 2, 80, 80, {{70, 3}, {0, 33}}},
     {"96", 2, 2, 96, 96, {{90, 1}, {31, 40}}},
@@ -50,33 +41,10 @@ const Shape kShapes[] = {
     {"bidirectional", 2, 2, 64, 48, {{0, 70}, {0, 3}}, {{"causal", "0"}}},
 };
 
-OpCase case_of(const Shape& shape) {
-  OpCase c;
-  c.name = shape.name;
-  c.sequences = shape.sequences;
-  c.attributes = shape.more;
-  c.attributes["n_heads"] = std::to_string(shape.n_heads);
-  c.attributes["n_kv_heads"] = std::to_string(shape.n_kv_heads);
-  c.attributes["head_dim"] = std::to_string(shape.head_dim);
-  c.attributes["v_head_dim"] = std::to_string(shape.v_head_dim);
-  c.attributes["scale"] = std::to_string(1 / std::sqrt(static_cast<float>(shape.head_dim)));
-  c.attributes["kv_slot"] = "0";
-  c.with = {"k", "v"};
-  if (shape.has_sinks) c.with.emplace_back("sinks");
-  return c;
-}
-
-OpSpec attention_spec() {
-  for (OpSpec& spec : load_op_specs()) {
-    if (spec.name == "attention") return std::move(spec);
-  }
-  throw std::runtime_error("no spec of attention");
-}
-
 TEST(CpuAttentionCases, AgreeWithTheReferenceForEveryShapeAndType) {
-  const OpSpec spec = attention_spec();
-  for (const Shape& shape : kShapes) {
-    const OpCase c = case_of(shape);
+  const OpSpec& spec = op_spec_of("attention");
+  for (const AttentionHeads& shape : kShapes) {
+    const OpCase c = attention_case(shape);
     for (const bp_dtype kv : kKvTypes) {
       const CaseRun run{BP_DTYPE_F32, kv};
       const auto expected = run_case(kReference, spec, c, run);

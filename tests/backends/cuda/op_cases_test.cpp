@@ -13,6 +13,7 @@
 #include "sdk/conformance/support/ops/op_case.hpp"
 #include "sdk/conformance/support/ops/random_blocks.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
+#include "tests/support/attention_case.hpp"
 #include "tests/support/op_specs.hpp"
 
 namespace bp::cuda {
@@ -22,14 +23,6 @@ using namespace conformance;
 
 constexpr bp_backend_factory kReference = backend_factory<reference::ReferenceBackend>();
 constexpr bp_backend_factory kCuda = backend_factory<CudaBackend>();
-
-const OpSpec& spec_of(const std::string& name) {
-  static const std::vector<OpSpec> specs = test::load_op_specs();
-  for (const OpSpec& spec : specs) {
-    if (spec.name == name) return spec;
-  }
-  throw std::runtime_error("no spec of " + name);
-}
 
 struct Setting {
   std::string order = "forward";  // in which the threads of a block run
@@ -96,7 +89,7 @@ std::vector<bp_dtype> types_with_kernels_of_their_own() {
 }
 
 TEST(CudaProducts, FewRowsOfEveryType) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : types_with_kernels_of_their_own()) {
     expect_within(spec, linear(1, whole_blocks(t, 288), 13), t, BP_DTYPE_F32);
     expect_within(spec, linear(5, whole_blocks(t, 1100), 9), t, BP_DTYPE_F32);
@@ -106,7 +99,7 @@ TEST(CudaProducts, FewRowsOfEveryType) {
 
 // Cases of one name have the same weights and the same first rows.
 TEST(CudaProducts, ARowHasTheSameBitsBesideOthers) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   const auto rows_of = [&](bp_dtype t, uint32_t n_rows) {
     OpCase c = linear(n_rows, 1280, 11);
     c.name = "rows beside others";
@@ -122,7 +115,7 @@ TEST(CudaProducts, ARowHasTheSameBitsBesideOthers) {
 }
 
 TEST(CudaProducts, ManyRowsOfEveryType) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : types_with_kernels_of_their_own()) {
     expect_within(spec, linear(9, whole_blocks(t, 160), 70), t, BP_DTYPE_F32);
     expect_within(spec, linear(66, whole_blocks(t, 256), 20), t, BP_DTYPE_F32);
@@ -130,14 +123,14 @@ TEST(CudaProducts, ManyRowsOfEveryType) {
 }
 
 TEST(CudaProducts, ColumnsSplitAmongBlocks) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : {BP_DTYPE_BF16, BP_DTYPE_Q4_K, BP_DTYPE_Q8_0}) {
     expect_within(spec, linear(12, 1280, 33), t, BP_DTYPE_F32);
   }
 }
 
 TEST(CudaProducts, WidthsOfFloatsBesideThoseOfVectors) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
     for (const uint64_t n_in : {1, 7, 31, 129, 261}) {
       expect_within(spec, linear(3, n_in, 5), t, BP_DTYPE_F32);
@@ -147,7 +140,7 @@ TEST(CudaProducts, WidthsOfFloatsBesideThoseOfVectors) {
 }
 
 TEST(CudaProducts, TypesWithoutTilesAreExpanded) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : {BP_DTYPE_IQ2_XXS, BP_DTYPE_IQ3_S, BP_DTYPE_TQ2_0, BP_DTYPE_NVFP4}) {
     expect_within(spec, linear(2, 512, 11), t, BP_DTYPE_F32);
     expect_within(spec, linear(10, 512, 35), t, BP_DTYPE_F32);
@@ -155,7 +148,7 @@ TEST(CudaProducts, TypesWithoutTilesAreExpanded) {
 }
 
 TEST(CudaProducts, ManyRowsByTheLibrary) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
     expect_within(spec, linear(64, 136, 21), t, BP_DTYPE_F32, {"forward", true});
   }
@@ -165,7 +158,7 @@ TEST(CudaProducts, ManyRowsByTheLibrary) {
 }
 
 TEST(CudaProducts, ManyRowsThatTheLibraryHasNoWayFor) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const bp_dtype t : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
     expect_within(spec, linear(64, 523, 21), t, BP_DTYPE_F32, {"forward", true});
   }
@@ -173,7 +166,7 @@ TEST(CudaProducts, ManyRowsThatTheLibraryHasNoWayFor) {
 }
 
 TEST(CudaProducts, AnyOrderOfThreadsGivesTheSame) {
-  const OpSpec& spec = spec_of("linear");
+  const OpSpec& spec = test::op_spec_of("linear");
   for (const char* order : {"reversed", "shuffled"}) {
     for (const bp_dtype t : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K}) {
       expect_within(spec, linear(2, 1280, 11), t, BP_DTYPE_F32, {order});
@@ -195,7 +188,7 @@ OpCase group_matmul(uint32_t n_rows, uint64_t n_in, uint64_t n_out, uint64_t n_m
 }
 
 TEST(CudaProducts, RowsChooseTheirMatrices) {
-  const OpSpec& spec = spec_of("group_matmul");
+  const OpSpec& spec = test::op_spec_of("group_matmul");
   for (const bp_dtype t : types_with_kernels_of_their_own()) {
     if (!has_encoder(t)) continue;
     expect_within(spec, group_matmul(2, 256, 256, 5, 3, true), t, BP_DTYPE_F32);
@@ -251,15 +244,7 @@ TEST(CudaProducts, OneXWholeAndInParts) {
   }
 }
 
-struct Heads {
-  std::string name;
-  uint32_t n_heads, n_kv_heads, head_dim, v_head_dim;
-  std::vector<CaseSequence> sequences;
-  std::map<std::string, std::string> more = {};  // attributes
-  bool has_sinks = false;
-};
-
-const Heads kHeads[] = {
+const test::AttentionHeads kHeads[] = {
     {"decode", 4, 2, 64, 64, {{200, 1}, {3, 1}, {64, 1}}},
     {"one_decode", 8, 1, 40, 72, {{330, 1}}},
     {"many_heads", 24, 1, 32, 32, {{100, 1}, {0, 5}}},
@@ -273,36 +258,20 @@ const Heads kHeads[] = {
     {"bidirectional", 2, 2, 64, 48, {{0, 70}, {0, 3}}, {{"causal", "0"}}},
 };
 
-OpCase attention(const Heads& heads) {
-  OpCase c;
-  c.name = heads.name;
-  c.sequences = heads.sequences;
-  c.attributes = heads.more;
-  c.attributes["n_heads"] = std::to_string(heads.n_heads);
-  c.attributes["n_kv_heads"] = std::to_string(heads.n_kv_heads);
-  c.attributes["head_dim"] = std::to_string(heads.head_dim);
-  c.attributes["v_head_dim"] = std::to_string(heads.v_head_dim);
-  c.attributes["scale"] = std::to_string(1 / std::sqrt(static_cast<float>(heads.head_dim)));
-  c.attributes["kv_slot"] = "0";
-  c.with = {"k", "v"};
-  if (heads.has_sinks) c.with.emplace_back("sinks");
-  return c;
-}
-
 TEST(CudaAttention, EveryShapeOfHeadsByEveryTypeOfTheCache) {
-  const OpSpec& spec = spec_of("attention");
-  for (const Heads& heads : kHeads) {
+  const OpSpec& spec = test::op_spec_of("attention");
+  for (const test::AttentionHeads& heads : kHeads) {
     for (const bp_dtype kv : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0}) {
-      expect_within(spec, attention(heads), BP_DTYPE_F32, kv);
+      expect_within(spec, test::attention_case(heads), BP_DTYPE_F32, kv);
     }
   }
 }
 
 // The reference keeps no such cache: beside one in float32 their rounding remains.
 TEST(CudaAttention, CachesOf8BitFloats) {
-  const OpSpec& spec = spec_of("attention");
+  const OpSpec& spec = test::op_spec_of("attention");
   for (const uint32_t i : {0u, 1u, 4u, 5u, 8u}) {
-    const OpCase c = attention(kHeads[i]);
+    const OpCase c = test::attention_case(kHeads[i]);
     SCOPED_TRACE(c.name);
     const auto expected = run_case_outputs(kReference, nullptr, spec, c, {});
     const CaseRun run{BP_DTYPE_F32, BP_DTYPE_F8_E4M3};
@@ -312,11 +281,11 @@ TEST(CudaAttention, CachesOf8BitFloats) {
 }
 
 TEST(CudaAttention, AnyOrderOfThreadsGivesTheSame) {
-  const OpSpec& spec = spec_of("attention");
+  const OpSpec& spec = test::op_spec_of("attention");
   for (const char* order : {"reversed", "shuffled"}) {
     for (const bp_dtype kv : {BP_DTYPE_F16, BP_DTYPE_Q8_0}) {
-      expect_within(spec, attention(kHeads[0]), BP_DTYPE_F32, kv, {order});
-      expect_within(spec, attention(kHeads[4]), BP_DTYPE_F32, kv, {order});
+      expect_within(spec, test::attention_case(kHeads[0]), BP_DTYPE_F32, kv, {order});
+      expect_within(spec, test::attention_case(kHeads[4]), BP_DTYPE_F32, kv, {order});
     }
   }
 }

@@ -13,17 +13,22 @@ struct BlocksOf32 {
   __device__ static uint32_t first_of_run0(uint32_t chunk) { return chunk * kChunk; }
 };
 
-template <>
-struct Packed<BP_DTYPE_Q4_0> : BlocksOf32 {
+// Nibbles with a scale in f16.
+template <bp_dtype kDtype>
+struct ScaledNibbles : BlocksOf32 {
   static constexpr bool kHasMinimum = false;
   struct Raw {
     uint4 qs;
     float d;
   };
   __device__ static void load(const PackedRow& row, uint32_t chunk, Raw& raw) {
-    raw.qs = load_16(plane_of<BP_DTYPE_Q4_0, 0>(row) + chunk * 16);
-    raw.d = load_f16(plane_of<BP_DTYPE_Q4_0, 1>(row) + chunk * 2);
+    raw.qs = load_16(plane_of<kDtype, 0>(row) + chunk * 16);
+    raw.d = load_f16(plane_of<kDtype, 1>(row) + chunk * 2);
   }
+};
+
+template <>
+struct Packed<BP_DTYPE_Q4_0> : ScaledNibbles<BP_DTYPE_Q4_0> {
   __device__ static void unpack(const Raw& raw, uint32_t, Chunk& out) {
     split_nibbles(raw.qs, out.q);
     BP_UNROLL
@@ -116,16 +121,7 @@ struct Packed<BP_DTYPE_Q8_0> : BlocksOf32 {
 };
 
 template <>
-struct Packed<BP_DTYPE_IQ4_NL> : BlocksOf32 {
-  static constexpr bool kHasMinimum = false;
-  struct Raw {
-    uint4 qs;
-    float d;
-  };
-  __device__ static void load(const PackedRow& row, uint32_t chunk, Raw& raw) {
-    raw.qs = load_16(plane_of<BP_DTYPE_IQ4_NL, 0>(row) + chunk * 16);
-    raw.d = load_f16(plane_of<BP_DTYPE_IQ4_NL, 1>(row) + chunk * 2);
-  }
+struct Packed<BP_DTYPE_IQ4_NL> : ScaledNibbles<BP_DTYPE_IQ4_NL> {
   // -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113
   __device__ static void level(Chunk& out) {
     const uint32_t table[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
