@@ -125,12 +125,11 @@ TEST_F(FaultTest, NanEndsOneSequenceAndIsNotCached) {
 
 TEST_F(FaultTest, ALostDeviceFailsAllRequestsButNotTheProcess) {
   start();
-  model.delay_us = 500;
-  std::vector<std::shared_ptr<CollectingSink>> sinks;
-  for (uint32_t i = 0; i < 20; ++i) sinks.push_back(submit(make_request(make_prompt(i, 9), 100)));
-  sinks[0]->wait_for_tokens(2);
   model.fail_status = BP_DEVICE_LOST;
-  model.fail_at = 0;
+  model.fail_at = 5;
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 20; ++i) requests.push_back(make_request(make_prompt(i, 9), 100));
+  const auto sinks = submit_together(std::move(requests));
   for (const auto& sink : sinks) EXPECT_EQ(sink->wait()[0].finish.reason, FinishReason::kError);
   while (engine->healthy()) std::this_thread::sleep_for(1ms);
   auto late = std::make_shared<CollectingSink>();

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -182,6 +183,16 @@ std::shared_ptr<CollectingSink> EngineTest::submit(Request request, RequestId* i
   EXPECT_TRUE(submitted.ok()) << submitted.status().message();
   if (id != nullptr && submitted.ok()) *id = submitted.value();
   return sink;
+}
+
+std::vector<std::shared_ptr<CollectingSink>> EngineTest::submit_together(
+    std::vector<Request> requests) {
+  std::promise<void> submitted;
+  model.before_step = [all_there = submitted.get_future().share()] { all_there.wait(); };
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (Request& request : requests) sinks.push_back(submit(std::move(request)));
+  submitted.set_value();
+  return sinks;
 }
 
 Answer EngineTest::run(Request request) {

@@ -72,6 +72,8 @@ class EngineTest : public ::testing::Test {
   void start(const EngineOptions& options = {});
   Result<RequestId> try_submit(Request request, const std::shared_ptr<CollectingSink>& sink);
   std::shared_ptr<CollectingSink> submit(Request request, RequestId* id = nullptr);
+  // The engine is idle; its next step waits until all of them are there.
+  std::vector<std::shared_ptr<CollectingSink>> submit_together(std::vector<Request> requests);
   // One choice from start to end.
   Answer run(Request request);
   void wait_until_idle();

@@ -38,9 +38,9 @@ TEST_F(GenerationTest, ChunkedPrefillEqualsWholePrefill) {
 
 TEST_F(GenerationTest, BatchEqualsAlone) {
   start();
-  std::vector<std::shared_ptr<CollectingSink>> sinks;
-  for (uint32_t i = 0; i < 24; ++i)
-    sinks.push_back(submit(make_request(make_prompt(i, 5 + 4 * i), 25)));
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 24; ++i) requests.push_back(make_request(make_prompt(i, 5 + 4 * i), 25));
+  const auto sinks = submit_together(std::move(requests));
   for (uint32_t i = 0; i < 24; ++i) {
     EXPECT_EQ(sinks[i]->wait()[0].tokens, greedy(make_prompt(i, 5 + 4 * i), 25)) << i;
   }
@@ -158,8 +158,9 @@ TEST_F(GenerationTest, PreemptionKeepsTheText) {
   options.n_blocks = 31;  // 120 tokens; six sequences want 6 * 50
   options.limits.context = 100;
   start(options);
-  std::vector<std::shared_ptr<CollectingSink>> sinks;
-  for (uint32_t i = 0; i < 6; ++i) sinks.push_back(submit(make_request(make_prompt(i, 10), 40)));
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 6; ++i) requests.push_back(make_request(make_prompt(i, 10), 40));
+  const auto sinks = submit_together(std::move(requests));
   for (uint32_t i = 0; i < 6; ++i) {
     const Answer answer = sinks[i]->wait()[0];
     EXPECT_EQ(answer.finish.reason, FinishReason::kLength) << answer.finish.error;

@@ -1,7 +1,6 @@
 // Content computed once is found again, by those who may.
 
 #include <algorithm>
-#include <future>
 
 #include "backplane/scheduler.hpp"
 #include "fixture.hpp"
@@ -115,18 +114,15 @@ TEST_F(PrefixTest, OffMeansOff) {
 TEST_F(PrefixTest, AWaitingRequestIsShownWithWhatOthersHaveComputedByNow) {
   EngineOptions options;
   options.scheduler = &kOneAtATime<0>;
-  std::promise<void> submitted;
-  std::shared_future<void> both_there = submitted.get_future().share();
-  model.before_step = [both_there] { both_there.wait(); };
   g_shown.clear();
   start(options);
   auto prompt = make_prompt(6, 20);
-  const auto first = submit(make_request(prompt, 1));
+  std::vector<Request> requests{make_request(prompt, 1)};
   prompt.insert(prompt.end(), {60, 61, 62});
-  const auto second = submit(make_request(prompt, 8));
-  submitted.set_value();
-  first->wait();
-  EXPECT_EQ(second->wait()[0].tokens, greedy(prompt, 8));
+  requests.push_back(make_request(prompt, 8));
+  const auto sinks = submit_together(std::move(requests));
+  sinks[0]->wait();
+  EXPECT_EQ(sinks[1]->wait()[0].tokens, greedy(prompt, 8));
   wait_until_idle();
   // The first step may have begun before the second request came.
   ASSERT_GE(g_shown.size(), 5u);

@@ -1,7 +1,6 @@
 // A scheduler that errs is overruled, and the answers stay right.
 
 #include <algorithm>
-#include <future>
 #include <string>
 
 #include "backplane/scheduler.hpp"
@@ -43,14 +42,10 @@ TEST_P(SchedulerFaultTest, FallsBackToFirstComeFirstServed) {
   options.scheduler = GetParam();
   options.n_blocks = 31;
   options.limits.context = 100;
-  // The first step waits for all requests, so that there are too few blocks for them.
-  std::promise<void> submitted;
-  std::shared_future<void> all_there = submitted.get_future().share();
-  model.before_step = [all_there] { all_there.wait(); };
   start(options);
-  std::vector<std::shared_ptr<CollectingSink>> sinks;
-  for (uint32_t i = 0; i < 6; ++i) sinks.push_back(submit(make_request(make_prompt(i, 18), 40)));
-  submitted.set_value();
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 6; ++i) requests.push_back(make_request(make_prompt(i, 18), 40));
+  const auto sinks = submit_together(std::move(requests));
   for (uint32_t i = 0; i < 6; ++i) {
     EXPECT_EQ(sinks[i]->wait()[0].tokens, greedy(make_prompt(i, 18), 40)) << i;
   }

@@ -99,8 +99,9 @@ TEST_F(StateTest, PreemptedSequencesBeginAnew) {
   EngineOptions options = with_entries(17);
   options.n_blocks = 40;
   start_with_state(options);
-  std::vector<std::shared_ptr<CollectingSink>> sinks;
-  for (uint32_t i = 0; i < 10; ++i) sinks.push_back(submit(make_request(make_prompt(i, 20), 40)));
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 10; ++i) requests.push_back(make_request(make_prompt(i, 20), 40));
+  const auto sinks = submit_together(std::move(requests));
   for (uint32_t i = 0; i < 10; ++i) expect_greedy(sinks[i], make_prompt(i, 20), 40);
   EXPECT_GT(engine->stats().preemptions.get(), 0u);
 }

@@ -164,12 +164,12 @@ TEST_F(TextTest, PromptLogprobsSurvivePreemption) {
   options.n_blocks = 31;
   options.limits.context = 100;
   start(options);
-  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  std::vector<Request> requests;
   for (uint32_t i = 0; i < 5; ++i) {
-    Request request = make_request(make_prompt(i, 20), 50);
-    request.prompt_logprobs = true;
-    sinks.push_back(submit(request));
+    requests.push_back(make_request(make_prompt(i, 20), 50));
+    requests.back().prompt_logprobs = true;
   }
+  const auto sinks = submit_together(std::move(requests));
   for (uint32_t i = 0; i < 5; ++i) {
     EXPECT_EQ(sinks[i]->wait()[0].tokens, greedy(make_prompt(i, 20), 50));
     EXPECT_THAT(sinks[i]->prompt_logprobs(), SizeIs(19));
