@@ -118,7 +118,7 @@ def main():
                     inside = bench_rate(options.ours, model, options.threads, n_sequences,
                                         options.generate)
                     with Server(options.ours, model, options.threads) as server:
-                        server.rate(1, 8, {})
+                        server.rate(n_sequences, options.generate, SAMPLERS[sampler])  # warms up
                         served = server.rate(n_sequences, options.generate, SAMPLERS[sampler])
                     ratios.append(served / inside)
                 print(f"{pathlib.Path(model).name[:38]:<38} {n_sequences:>3} streams, {sampler:<8} "

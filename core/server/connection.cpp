@@ -297,7 +297,17 @@ void Connection::start_stream(uint64_t exchange, const std::string& content_type
 void Connection::write(uint64_t exchange, const std::string& piece) {
   if (!is_current(exchange) || state_ != State::kStreaming || piece.empty()) return;
   if (unsent_bytes_ + piece.size() > shared_->limits.max_unsent_bytes) return client_is_gone();
-  queue(chunked_ ? chunk(piece) : piece);
+  std::string bytes = chunked_ ? chunk(piece) : piece;
+  if (!writing_) bytes.erase(0, send_at_once(bytes));
+  if (!bytes.empty()) queue(std::move(bytes));
+}
+
+// How many bytes the kernel takes now: nearly always all, which spares a stream's pieces the
+// deadline and the wait for a completion. An error shows again where the rest is written.
+size_t Connection::send_at_once(std::string_view bytes) {
+  const int handle = stream_.socket().native_handle();
+  const ssize_t n = ::send(handle, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return n > 0 ? static_cast<size_t>(n) : 0;
 }
 
 void Connection::end_stream(uint64_t exchange) {

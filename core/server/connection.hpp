@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -76,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void respond(HttpResponse response);
   void refuse(int status, const std::string& message);
+  [[nodiscard]] size_t send_at_once(std::string_view bytes);
   void queue(std::string bytes);
   void write_next();
   void wrote(const boost::system::error_code& error);
