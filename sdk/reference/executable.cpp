@@ -56,6 +56,8 @@ ReferenceExecutable::ReferenceExecutable(const Host& host, const bp_program& pro
           options.block_size == 0 ? kDefaultBlockSize : options.block_size,
           kv_dtype(options.k_dtype), kv_dtype(options.v_dtype)),
       states_(program_.state_slots()),
+      images_(program_, kv_.block_size(), image_dtype(kv_dtype(options.k_dtype)),
+              image_dtype(kv_dtype(options.v_dtype))),
       last_use_(last_uses(program_)),
       values_(program_.values().size()),
       buffers_(program_.values().size()) {
@@ -94,7 +96,9 @@ Status ReferenceExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
   }
   const uint32_t n_kv_groups = program_.header().n_kv_groups;
   BP_TRY(kv_.allocate(n_blocks.first(n_kv_groups)));
-  return n_blocks.size() > n_kv_groups ? states_.allocate(n_blocks.back()) : Status();
+  if (n_blocks.size() > n_kv_groups) BP_TRY(states_.allocate(n_blocks.back()));
+  n_ids_.assign(n_blocks.begin(), n_blocks.end());
+  return {};
 }
 
 Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {

@@ -150,4 +150,42 @@ const float* KvCache::v(uint32_t slot, uint64_t block, uint64_t offset) const {
   return layer.v.get() + (block * block_size_ + offset) * layer.v_width;
 }
 
+bp_dtype image_dtype(bp_dtype kept) {
+  return kept == BP_DTYPE_F16 || kept == BP_DTYPE_BF16 ? kept : BP_DTYPE_F32;
+}
+
+KvCache::Rows KvCache::rows(uint32_t slot, bool is_value, int32_t block) const {
+  const Layer& layer = layers_[slot];
+  const uint64_t n = block_size_ * (is_value ? layer.v_width : layer.k_width);
+  float* floats = (is_value ? layer.v : layer.k).get() + static_cast<uint64_t>(block) * n;
+  return {floats, n, image_dtype(is_value ? v_dtype_ : k_dtype_)};
+}
+
+void KvCache::export_rows(uint32_t slot, bool is_value, int32_t block, uint8_t* to) const {
+  const Rows from = rows(slot, is_value, block);
+  if (from.dtype == BP_DTYPE_F32) {
+    std::memcpy(to, from.floats, from.n_floats * sizeof(float));
+    return;
+  }
+  const auto narrow = from.dtype == BP_DTYPE_F16 ? f32_to_f16 : f32_to_bf16;
+  for (uint64_t i = 0; i < from.n_floats; ++i) {
+    const uint16_t bits = narrow(from.floats[i]);
+    std::memcpy(to + i * sizeof bits, &bits, sizeof bits);
+  }
+}
+
+void KvCache::import_rows(uint32_t slot, bool is_value, int32_t block, const uint8_t* from) {
+  const Rows to = rows(slot, is_value, block);
+  if (to.dtype == BP_DTYPE_F32) {
+    std::memcpy(to.floats, from, to.n_floats * sizeof(float));
+    return;
+  }
+  const auto widen = to.dtype == BP_DTYPE_F16 ? f16_to_f32 : bf16_to_f32;
+  for (uint64_t i = 0; i < to.n_floats; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
+    to.floats[i] = widen(bits);
+  }
+}
+
 }  // namespace bp::reference

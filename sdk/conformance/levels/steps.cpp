@@ -232,6 +232,7 @@ void add_steps_tests(Subject&, Tests& tests) {
   tests.insert(tests.end(), std::begin(listed), std::end(listed));
   add_block_steps_tests(tests);
   add_state_steps_tests(tests);
+  add_transfer_steps_tests(tests);
 }
 
 }  // namespace bp::conformance

@@ -8,5 +8,7 @@ namespace bp::conformance {
 void add_block_steps_tests(Tests& tests);
 // What sequences keep beside blocks.
 void add_state_steps_tests(Tests& tests);
+// Blocks and states to host memory and back.
+void add_transfer_steps_tests(Tests& tests);
 
 }  // namespace bp::conformance

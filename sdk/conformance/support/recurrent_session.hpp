@@ -3,12 +3,14 @@
 // gated_delta, in two state slots.
 
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/kv_transfer_client.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
 #include "sdk/conformance/support/random_values.hpp"
 
@@ -30,13 +32,18 @@ class RecurrentSession {
 
   // The factory and params outlive it. Throws Skip with what the backend refuses.
   RecurrentSession(const bp_backend_factory& factory, const bp_params* params,
-                   uint32_t n_threads = 0)
+                   uint32_t n_threads = 0, bool transfers = false)
       : program_(program()), session_(factory, nullptr, params) {
     for (const auto& [op, sentence] : session_.obstacles(program_.build())) throw Skip(sentence);
     bp_compile_options options = BackendSession::default_options();
     options.n_threads = n_threads;
-    session_.compile(program_.build(), options, kEntries);
+    const Status status = session_.try_compile(program_.build(), options);
+    if (!status.ok()) throw Failure("compile: " + status.message());
+    if (transfers) transfer_ = std::make_unique<KvTransferClient>(session_);
+    session_.allocate(1, kEntries);
   }
+  // Where they are wanted.
+  [[nodiscard]] const KvTransferClient& transfer() const { return *transfer_; }
 
   // The rows of each piece's tokens.
   std::vector<Rows> step(const std::vector<RecurrentPiece>& pieces,
@@ -114,6 +121,7 @@ class RecurrentSession {
 
   ProgramBuilder program_;
   BackendSession session_;
+  std::unique_ptr<KvTransferClient> transfer_;
 };
 
 }  // namespace bp::conformance

@@ -116,13 +116,14 @@ namespace {
 
 // The first types that the backend takes, from the most exact on; the sentence of the first refusal
 // where it takes none.
-std::unique_ptr<StepFixture> fixture_of(Subject& subject, uint32_t window) {
+std::unique_ptr<StepFixture> fixture_of(Subject& subject, uint32_t window, bool transfers = false) {
   std::string sentence;
   for (const bp_dtype weights : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0}) {
     for (const bp_dtype kv : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
       TransformerSession::Options options;
       options.shape = {weights, window, subject.options().seed};
       options.kv = kv;
+      options.transfers = transfers;
       try {
         return std::make_unique<StepFixture>(subject, options);
       } catch (const Skip& skip) {
@@ -135,19 +136,31 @@ std::unique_ptr<StepFixture> fixture_of(Subject& subject, uint32_t window) {
 
 }  // namespace
 
-void for_both_layouts(Subject& subject, const std::function<void(StepFixture&)>& test) {
-  test(*fixture_of(subject, 0));
+namespace {
+
+void for_layouts(Subject& subject, bool transfers, const std::function<void(StepFixture&)>& test) {
+  test(*fixture_of(subject, 0, transfers));
   std::unique_ptr<StepFixture> windowed;
   try {
-    windowed = fixture_of(subject, kWindow);
+    windowed = fixture_of(subject, kWindow, transfers);
   } catch (const Skip&) {
     return;  // the test of windows alone says so
   }
   test(*windowed);
 }
 
+}  // namespace
+
+void for_both_layouts(Subject& subject, const std::function<void(StepFixture&)>& test) {
+  for_layouts(subject, false, test);
+}
+
 void for_windows(Subject& subject, const std::function<void(StepFixture&)>& test) {
   test(*fixture_of(subject, kWindow));
+}
+
+void for_transfers(Subject& subject, const std::function<void(StepFixture&)>& test) {
+  for_layouts(subject, true, test);
 }
 
 }  // namespace bp::conformance

@@ -60,5 +60,7 @@ class StepFixture {
 // most exact types that it takes.
 void for_both_layouts(Subject& subject, const std::function<void(StepFixture&)>& test);
 void for_windows(Subject& subject, const std::function<void(StepFixture&)>& test);
+// As for_both_layouts, with transfers; throws Skip where the backend offers none.
+void for_transfers(Subject& subject, const std::function<void(StepFixture&)>& test);
 
 }  // namespace bp::conformance

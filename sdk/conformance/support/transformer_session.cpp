@@ -58,6 +58,7 @@ void TransformerSession::compile(const bp_backend_factory& factory, const bp_par
   const Status status = session_->try_compile(model_->program(), compile_options);
   if (status.code() == Code::kUnsupported) throw Skip(status.message());
   if (!status.ok()) throw Failure("compile: " + status.message());
+  if (options.transfers) transfer_ = std::make_unique<KvTransferClient>(*session_);
   session_->allocate(n_groups_, kBlocks);
 }
 

@@ -8,6 +8,7 @@
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/compare.hpp"
+#include "sdk/conformance/support/kv_transfer_client.hpp"
 #include "sdk/conformance/support/small_transformer.hpp"
 
 namespace bp::conformance {
@@ -39,6 +40,7 @@ class TransformerSession {
     TransformerShape shape;
     bp_dtype kv = BP_DTYPE_F32;  // of the KV cache
     uint32_t block_size = 16;    // proposed
+    bool transfers = false;      // blocks move; Skip where the backend offers no such thing
   };
 
   // Throws Skip where the backend refuses the program or the types.
@@ -65,6 +67,14 @@ class TransformerSession {
   // Of the last step that asked for them.
   [[nodiscard]] const Floats& hidden() const { return hidden_; }
 
+  // Where the options want transfers.
+  [[nodiscard]] const KvTransferClient& transfer() const { return *transfer_; }
+  [[nodiscard]] uint32_t n_groups() const { return n_groups_; }
+  // A sequence's blocks in a group.
+  [[nodiscard]] Blocks blocks_of(uint32_t group, const Blocks& blocks) const {
+    return tables(blocks, {})[group];
+  }
+
  private:
   void compile(const bp_backend_factory& factory, const bp_params* params,
                const std::vector<OpSpec>& specs, const Options& options);
@@ -72,6 +82,7 @@ class TransformerSession {
 
   std::unique_ptr<SmallTransformer> model_;
   std::unique_ptr<BackendSession> session_;
+  std::unique_ptr<KvTransferClient> transfer_;
   uint32_t n_groups_;
   Floats hidden_;
 };

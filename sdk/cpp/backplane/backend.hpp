@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backplane/backend.h"
+#include "backplane/ext/kv_transfer.h"
 #include "backplane/plugin.hpp"
 
 namespace bp {
@@ -49,6 +50,18 @@ class Executable {
   virtual Status warm_up(const Progress&) { return {}; }
   virtual Status submit(const bp_batch& batch, uint64_t& ticket) = 0;
   virtual Status collect(uint64_t ticket) = 0;
+
+  // "bp.kv-transfer/1", asked for where the backend's transfers_kv() is true; see kv_images.hpp.
+  virtual Status prepare_transfer(bp_kv_image_info&) { return no_transfer(); }
+  virtual Status export_blocks(uint32_t, std::span<const int32_t>, std::span<uint8_t>) {
+    return no_transfer();
+  }
+  virtual Status import_blocks(uint32_t, std::span<const int32_t>, std::span<const uint8_t>) {
+    return no_transfer();
+  }
+
+ private:
+  static Status no_transfer() { return unsupported("this executable moves no KV blocks"); }
 };
 
 class Backend {
@@ -59,6 +72,8 @@ class Backend {
   virtual void check(const bp_program& program, CheckReport& report) = 0;
   virtual Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                                       const bp_compile_options& options) = 0;
+  // Whether executables move KV blocks; then "bp.kv-transfer/1" is offered without get_extension.
+  [[nodiscard]] virtual bool transfers_kv() const { return false; }
   virtual const void* get_extension(std::string_view) { return nullptr; }
 };
 
@@ -138,7 +153,41 @@ struct BackendAdapter {
     return guarded(error, [&] { return cpp(executable)->collect(ticket); });
   }
   static const void* get_extension(bp_backend* backend, const char* id) {
-    return id == nullptr ? nullptr : cpp(backend)->get_extension(id);
+    static constexpr bp_kv_transfer kKvTransfer = {sizeof(bp_kv_transfer), 0, prepare_transfer,
+                                                   export_blocks, import_blocks};
+    if (id == nullptr) return nullptr;
+    const bool is_transfer = std::string_view(id) == BP_KV_TRANSFER_ID;
+    if (is_transfer && cpp(backend)->transfers_kv()) return &kKvTransfer;
+    return cpp(backend)->get_extension(id);
+  }
+
+  static bp_status prepare_transfer(bp_executable* executable, bp_kv_image_info* out,
+                                    bp_error* error) {
+    return guarded(error, [&]() -> Status {
+      auto info = make_growable<bp_kv_image_info>();
+      BP_TRY(cpp(executable)->prepare_transfer(info));
+      const uint32_t size = out->struct_size < sizeof info ? out->struct_size : sizeof info;
+      info.struct_size = out->struct_size;
+      std::memcpy(out, &info, size);
+      return {};
+    });
+  }
+  static bp_status export_blocks(bp_executable* executable, uint32_t group, const int32_t* blocks,
+                                 uint32_t n_blocks, void* images, uint64_t images_bytes,
+                                 bp_error* error) {
+    return guarded(error, [&] {
+      return cpp(executable)
+          ->export_blocks(group, {blocks, n_blocks}, {static_cast<uint8_t*>(images), images_bytes});
+    });
+  }
+  static bp_status import_blocks(bp_executable* executable, uint32_t group, const int32_t* blocks,
+                                 uint32_t n_blocks, const void* images, uint64_t images_bytes,
+                                 bp_error* error) {
+    return guarded(error, [&] {
+      return cpp(executable)
+          ->import_blocks(group, {blocks, n_blocks},
+                          {static_cast<const uint8_t*>(images), images_bytes});
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backplane/backend.hpp"
+#include "backplane/kv_images.hpp"
 #include "backplane/program_view.hpp"
 #include "backplane/reference/kernel_places.hpp"
 #include "backplane/reference/kv_cache.hpp"
@@ -36,6 +37,13 @@ class ReferenceExecutable : public Executable {
   Status submit(const bp_batch& batch, uint64_t& ticket) override;
   Status collect(uint64_t ticket) override;
 
+  // transfer.cpp
+  Status prepare_transfer(bp_kv_image_info& out) override;
+  Status export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<uint8_t> images) override;
+  Status import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<const uint8_t> images) override;
+
  protected:
   // Fills the op's outputs. Inputs and outputs never share memory. Not called for an op that the
   // configuration's overrides compute part of.
@@ -62,6 +70,8 @@ class ReferenceExecutable : public Executable {
   Workers workers_;
   KvCache kv_;
   StateCache states_;
+  KvImages images_;
+  std::vector<uint32_t> n_ids_;  // of each group, once allocated
 
   std::vector<uint32_t> last_use_;           // op that reads a value last; n_ops for outputs
   std::vector<Matrix> values_;               // of the step

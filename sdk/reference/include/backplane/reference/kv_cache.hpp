@@ -14,6 +14,9 @@
 
 namespace bp::reference {
 
+// In which images hold rows of a type: q8_0 and q4_0 as the floats that they stand for.
+[[nodiscard]] bp_dtype image_dtype(bp_dtype kept);
+
 class KvCache {
  public:
   KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
@@ -36,6 +39,10 @@ class KvCache {
   [[nodiscard]] const float* k(uint32_t slot, uint64_t block, uint64_t offset) const;
   [[nodiscard]] const float* v(uint32_t slot, uint64_t block, uint64_t offset) const;
 
+  // A block's K or V of a slot as an image has it, in type image_dtype() of the cache's type.
+  void export_rows(uint32_t slot, bool is_value, int32_t block, uint8_t* to) const;
+  void import_rows(uint32_t slot, bool is_value, int32_t block, const uint8_t* from);
+
  private:
   struct Free {
     void operator()(float* p) const { std::free(p); }
@@ -46,6 +53,14 @@ class KvCache {
     uint64_t k_width, v_width;            // of one token, all heads
     std::unique_ptr<float[], Free> k, v;  // [n_blocks, block_size, width]
   };
+
+  // K or V of a block, [block_size, width], and its type.
+  struct Rows {
+    float* floats;
+    uint64_t n_floats;
+    bp_dtype dtype;
+  };
+  [[nodiscard]] Rows rows(uint32_t slot, bool is_value, int32_t block) const;
 
   std::vector<Layer> layers_;  // of each slot
   std::vector<uint32_t> n_blocks_;

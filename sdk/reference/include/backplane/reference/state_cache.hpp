@@ -31,6 +31,11 @@ class StateCache {
   // The state of an entry as it goes on in entry `out`: a copy of entry `in`, zeros for entry 0.
   [[nodiscard]] float* continued(uint32_t slot, int32_t in, int32_t out);
 
+  // [n_floats of the slot], other than entry 0.
+  [[nodiscard]] float* entry(uint32_t slot, int32_t index) const {
+    return entry(slots_[slot], index);
+  }
+
  private:
   struct Free {
     void operator()(float* p) const { std::free(p); }
@@ -40,7 +45,7 @@ class StateCache {
     std::unique_ptr<float[], Free> entries;  // [n_entries - 1, n_floats]
   };
 
-  float* entry(const Slot& slot, int32_t index) const {
+  static float* entry(const Slot& slot, int32_t index) {
     return slot.entries.get() + static_cast<uint64_t>(index - 1) * slot.n_floats;
   }
 
