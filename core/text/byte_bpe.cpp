@@ -58,7 +58,7 @@ class ByteBpe final : public Tokenizer {
                 pre_tokenizer_.prefers_whole_pieces()) {}
 
   void encode_text(std::string_view text, TextPlace, std::vector<int32_t>& ids) const override {
-    MergeScratch scratch;
+    PieceScratch scratch;
     pre_tokenizer_.for_each_piece(
         text, [&](std::string_view piece) { pieces_.encode(piece, scratch, ids); });
   }

@@ -30,19 +30,19 @@ BytePieces::BytePieces(const Vocabulary& vocabulary, const std::vector<std::stri
   }
 }
 
-void BytePieces::encode(std::string_view piece, MergeScratch& scratch,
+void BytePieces::encode(std::string_view piece, PieceScratch& scratch,
                         std::vector<int32_t>& ids) const {
   const int32_t whole = pieces_.find(piece);
   const auto merges_to_itself = [&] {
-    merge(piece, scratch);
-    return scratch.symbols.size() == 1 && scratch.symbols[0].id == whole;
+    merge(piece, scratch.merge);
+    return scratch.merge.symbols.size() == 1 && scratch.merge.symbols[0].id == whole;
   };
   if (whole != kNoToken && (prefers_whole_ || whole_tokens_.contains(whole, merges_to_itself))) {
     ids.push_back(whole);
     return;
   }
-  merge(piece, scratch);
-  for (const Symbol& symbol : scratch.symbols) {
+  merge(piece, scratch.merge);
+  for (const Symbol& symbol : scratch.merge.symbols) {
     if (symbol.id != kNoToken) ids.push_back(symbol.id);
   }
 }

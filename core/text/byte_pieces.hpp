@@ -21,7 +21,7 @@ class BytePieces final : public PieceModel {
              PairMerges merges, bool prefers_whole);
 
   // Bytes that no token stands for are dropped.
-  void encode(std::string_view piece, MergeScratch& scratch,
+  void encode(std::string_view piece, PieceScratch& scratch,
               std::vector<int32_t>& ids) const override;
 
  private:

@@ -6,8 +6,15 @@
 #include <vector>
 
 #include "core/text/merge.hpp"
+#include "core/text/word_cache.hpp"
 
 namespace bp::text {
+
+// Of one text and one model.
+struct PieceScratch {
+  MergeScratch merge;
+  WordCache words;
+};
 
 // Immutable. [any-thread]
 class PieceModel {
@@ -18,7 +25,7 @@ class PieceModel {
   PieceModel& operator=(const PieceModel&) = delete;
 
   // Appends the ids of a piece. `scratch` is the caller's, for any use.
-  virtual void encode(std::string_view piece, MergeScratch& scratch,
+  virtual void encode(std::string_view piece, PieceScratch& scratch,
                       std::vector<int32_t>& ids) const = 0;
 };
 

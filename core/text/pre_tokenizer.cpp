@@ -153,6 +153,9 @@ constexpr PieceFinder kThreeNumbers[] = {find_three_numbers};
 constexpr PieceFinder kNumbers[] = {find_numbers};
 constexpr PieceFinder kNumberChar[] = {find_number_char};
 constexpr PieceFinder kNewlineChar[] = {find_newline_char};
+constexpr PieceFinder kLine[] = {find_line};
+constexpr PieceFinder kSpaces[] = {find_spaces};
+constexpr PieceFinder kPunctuationChar[] = {find_punctuation_char};
 constexpr PieceFinder kThreeAsciiDigits[] = {find_three_ascii_digits};
 constexpr PieceFinder kThrees[] = {find_head_of_digits, find_three_digits};
 constexpr PieceFinder kBoundedThrees[] = {find_bounded_digits, find_head_of_bounded,
@@ -190,6 +193,9 @@ constexpr KnownRegex kRegexes[] = {
     {R"((?=(\d{3})+(?!\d)))", kThrees},
     {R"(\d{1,3}(?=(?:\d{3})*\b))", kBoundedThrees},
     {R"([\r\n])", kNewlineChar},
+    {R"([^\n]+|[\n]+)", kLine},
+    {R"(\s+)", kSpaces},
+    {R"([\p{P}$+<=>^`|~])", kPunctuationChar},
     {"[0-9][0-9][0-9]", kThreeAsciiDigits},
 };
 

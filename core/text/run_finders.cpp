@@ -262,6 +262,11 @@ PieceMatch find_newline_char(const CharClasses&, const char* p, const char* end)
   return {q, q < end ? q + 1 : end};
 }
 
+PieceMatch find_spaces(const CharClasses& classes, const char* p, const char* end) {
+  const char* q = seek(classes, p, end, kSpace);
+  return {q, classes.skip<true>(q, end, kSpace)};
+}
+
 PieceMatch find_line(const CharClasses&, const char* p, const char* end) {
   const bool is_break = *p == '\n';
   return {p, std::find_if(p, end, [&](char c) { return (c == '\n') != is_break; })};

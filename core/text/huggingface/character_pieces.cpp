@@ -21,12 +21,12 @@ CharacterPieces::CharacterPieces(const Vocabulary& vocabulary, const Pipeline& p
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
 }
 
-void CharacterPieces::encode(std::string_view piece, MergeScratch& scratch,
+void CharacterPieces::encode(std::string_view piece, PieceScratch& scratch,
                              std::vector<int32_t>& ids) const {
   while (!piece.empty()) {
-    const size_t size = first_word_size(piece);
-    encode_word(piece.substr(0, size), scratch, ids);
-    piece.remove_prefix(size);
+    const std::string_view word = piece.substr(0, first_word_size(piece));
+    scratch.words.append(word, ids, [&] { encode_word(word, scratch.merge, ids); });
+    piece.remove_prefix(word.size());
   }
 }
 

@@ -15,7 +15,7 @@ class CharacterPieces final : public PieceModel {
   // Refers to both.
   CharacterPieces(const Vocabulary& vocabulary, const Pipeline& pipeline);
 
-  void encode(std::string_view piece, MergeScratch& scratch,
+  void encode(std::string_view piece, PieceScratch& scratch,
               std::vector<int32_t>& ids) const override;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/text/huggingface/graphemes.hpp"
 #include "core/text/utf8.hpp"
 
 namespace bp::text::huggingface {
@@ -20,6 +21,10 @@ uint32_t label_of(uint32_t unit) {
 }
 uint32_t offset_of(uint32_t unit) {
   return unit >> 10 << ((unit & 1u << 9) >> 6);
+}
+
+size_t character_size(std::string_view text) {
+  return decode_utf8(text.data(), text.data() + text.size()).size;
 }
 
 }  // namespace
@@ -47,33 +52,66 @@ Result<Charsmap> Charsmap::parse(std::string bytes) {
   return map;
 }
 
-Charsmap::Match Charsmap::longest_match(std::string_view text) const {
-  Match match{0, {}};
+template <class Each>
+void Charsmap::for_each_match(std::string_view text, const Each& each) const {
   size_t node = offset_of(trie_[0]);
   const size_t longest = std::min(text.size(), kMaxTextBytes);
   for (size_t i = 0; i < longest; ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
     node ^= byte;
-    if (node >= trie_.size() || label_of(trie_[node]) != byte) break;
+    if (node >= trie_.size() || label_of(trie_[node]) != byte) return;
     const uint32_t unit = trie_[node];
     node ^= offset_of(unit);
     if (!has_leaf(unit)) continue;
-    if (node >= trie_.size()) break;
+    if (node >= trie_.size()) return;
     const size_t at = value_of(trie_[node]);
-    if (at >= replacements_.size()) break;
-    match = {i + 1, replacements_.c_str() + at};
+    if (at >= replacements_.size() || !each(Match{i + 1, replacements_.c_str() + at})) return;
   }
-  return match;
+}
+
+Charsmap::Match Charsmap::longest_match(std::string_view text) const {
+  Match longest{0, {}};
+  for_each_match(text, [&](const Match& match) {
+    longest = match;
+    return true;
+  });
+  return longest;
+}
+
+Charsmap::Match Charsmap::shortest_match(std::string_view text) const {
+  Match shortest{0, {}};
+  for_each_match(text, [&](const Match& match) {
+    shortest = match;
+    return false;
+  });
+  return shortest;
 }
 
 std::string Charsmap::apply(std::string_view text) const {
   std::string out;
   while (!text.empty()) {
     const Match match = longest_match(text);
-    const size_t size =
-        match.size > 0 ? match.size : decode_utf8(text.data(), text.data() + text.size()).size;
+    const size_t size = match.size > 0 ? match.size : character_size(text);
     out.append(match.size > 0 ? match.replacement : text.substr(0, size));
     text.remove_prefix(size);
+  }
+  return out;
+}
+
+std::string Charsmap::apply_to_graphemes(std::string_view text) const {
+  constexpr size_t kMaxGraphemeBytes = 5;
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = grapheme_size(text);
+    const Match whole = end <= kMaxGraphemeBytes ? shortest_match(text.substr(0, end)) : Match{};
+    if (whole.size > 0) out.append(whole.replacement);
+    for (size_t at = whole.size > 0 ? end : 0; at < end;) {
+      const std::string_view character = text.substr(at, character_size(text.substr(at)));
+      const Match match = shortest_match(character);
+      out.append(match.size > 0 ? match.replacement : character);
+      at += character.size();
+    }
+    text.remove_prefix(end);
   }
   return out;
 }

@@ -19,15 +19,24 @@ class Charsmap {
   // u32 bytes of the trie, the trie, replacements each ended by a NUL.
   static Result<Charsmap> parse(std::string bytes);
 
-  // At each place the longest text with a rule is replaced.
+  // As SentencePiece does: at each place the longest text with a rule is replaced.
   [[nodiscard]] std::string apply(std::string_view text) const;
+  // As the tokenizers package does: a grapheme cluster of less than six bytes that begins with a
+  // text with a rule is replaced, all of it, by the shortest such text's rule; of others each
+  // character is.
+  [[nodiscard]] std::string apply_to_graphemes(std::string_view text) const;
 
  private:
   struct Match {
     size_t size;  // bytes; 0: none
     std::string_view replacement;
   };
+  // Calls each(match) for the beginnings of a text that have rules, the shortest first, until it
+  // returns false.
+  template <class Each>
+  void for_each_match(std::string_view text, const Each& each) const;
   [[nodiscard]] Match longest_match(std::string_view text) const;
+  [[nodiscard]] Match shortest_match(std::string_view text) const;
 
   std::vector<uint32_t> trie_;
   std::string replacements_;

@@ -1,5 +1,6 @@
 #include "core/text/huggingface/normalizer.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "core/text/huggingface/charsmap.hpp"
@@ -21,13 +22,43 @@ std::string replaced(std::string_view text, const Pattern& pattern, const std::s
   return out;
 }
 
-std::string bert_normalized(std::string_view text, bool cleans, bool isolates_chinese,
-                            bool strips_accents, bool lowers) {
-  std::string out = cleans ? clean_text(text) : std::string(text);
-  if (isolates_chinese) out = space_chinese(out);
-  if (strips_accents) out = without_nonspacing_marks(to_form(out, UnicodeForm::kNfd));
-  return lowers ? lower_case(out) : out;
-}
+struct BertSteps {
+  bool cleans;
+  bool isolates_chinese;
+  bool strips_accents;
+  bool lowers;
+
+  // Appends what they make of ASCII characters, which is the same whatever stands beside them.
+  void apply_to_ascii(std::string_view text, std::string& out) const {
+    for (char c : text) {
+      const bool is_blank = c == '\t' || c == '\n' || c == '\r';
+      const bool is_control = c < ' ' || c == '\x7F';
+      if (cleans && is_control && !is_blank) continue;
+      if (cleans && is_blank) c = ' ';
+      out.push_back(lowers && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+    }
+  }
+
+  void apply_to_others(std::string_view text, std::string& out) const {
+    std::string changed = cleans ? clean_text(text) : std::string(text);
+    if (isolates_chinese) changed = space_chinese(changed);
+    if (strips_accents) changed = without_nonspacing_marks(to_form(changed, UnicodeForm::kNfd));
+    out += lowers ? lower_case(changed) : changed;
+  }
+
+  [[nodiscard]] std::string apply(std::string_view text) const {
+    std::string out;
+    out.reserve(text.size());
+    const auto is_ascii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
+    for (auto at = text.begin(); at != text.end();) {
+      const auto others = std::find_if_not(at, text.end(), is_ascii);
+      apply_to_ascii({at, others}, out);
+      at = std::find_if(others, text.end(), is_ascii);
+      if (at != others) apply_to_others({others, at}, out);
+    }
+    return out;
+  }
+};
 
 }  // namespace
 
@@ -42,15 +73,16 @@ Result<Normalizer> Normalizer::parse(const Json* json) {
 
 Result<Normalizer> Normalizer::of_charsmap(std::string charsmap) {
   Normalizer normalizer;
-  BP_TRY(normalizer.add_charsmap(std::move(charsmap)));
+  BP_TRY(normalizer.add_charsmap(std::move(charsmap), &Charsmap::apply));
   return normalizer;
 }
 
-Status Normalizer::add_charsmap(std::string bytes) {
+Status Normalizer::add_charsmap(std::string bytes,
+                                std::string (Charsmap::*apply)(std::string_view) const) {
   if (steps_.empty()) charsmap_ = bytes;
   BP_ASSIGN(Charsmap map, Charsmap::parse(std::move(bytes)));
   const auto shared = std::make_shared<const Charsmap>(std::move(map));
-  steps_.push_back([shared](std::string_view text) { return shared->apply(text); });
+  steps_.push_back([shared, apply](std::string_view text) { return (*shared.*apply)(text); });
   return {};
 }
 
@@ -85,16 +117,15 @@ Status Normalizer::add(const Json& step) {
                          std::string_view text) { return replaced(text, pattern, content); });
   } else if (type == "BertNormalizer") {
     const bool lowers = flag_of(step, "lowercase", true);
-    const bool cleans = flag_of(step, "clean_text", true);
-    const bool isolates = flag_of(step, "handle_chinese_chars", true);
-    const bool strips = flag_of(step, "strip_accents", lowers);
-    steps_.push_back([=](std::string_view text) {
-      return bert_normalized(text, cleans, isolates, strips, lowers);
-    });
+    const BertSteps steps{.cleans = flag_of(step, "clean_text", true),
+                          .isolates_chinese = flag_of(step, "handle_chinese_chars", true),
+                          .strips_accents = flag_of(step, "strip_accents", lowers),
+                          .lowers = lowers};
+    steps_.push_back([steps](std::string_view text) { return steps.apply(text); });
   } else if (type == "Precompiled") {
     BP_ASSIGN(std::string bytes, decode_base64(text_of(step, "precompiled_charsmap")));
     if (bytes.empty()) return {};
-    return add_charsmap(std::move(bytes));
+    return add_charsmap(std::move(bytes), &Charsmap::apply_to_graphemes);
   } else {
     return unknown_type("a normalizer", type);
   }

@@ -11,6 +11,8 @@
 
 namespace bp::text::huggingface {
 
+class Charsmap;
+
 class Normalizer {
  public:
   // Null: none.
@@ -29,7 +31,7 @@ class Normalizer {
   [[nodiscard]] const std::string& charsmap() const { return charsmap_; }
 
  private:
-  Status add_charsmap(std::string bytes);
+  Status add_charsmap(std::string bytes, std::string (Charsmap::*apply)(std::string_view) const);
 
   using Step = std::function<std::string(std::string_view)>;
 

@@ -175,6 +175,9 @@ std::vector<Splitter::Span> Splitter::spans_of(const Step& step, std::string_vie
 void Splitter::apply_split(const Step& step, std::string_view piece,
                            std::vector<std::string>& out) {
   std::vector<Span> spans = spans_of(step, piece);
+  const bool is_one =
+      spans.size() == 1 && !(spans[0].is_match && step.behavior == Behavior::kRemoved);
+  if (is_one) return static_cast<void>(out.emplace_back(piece));
   const bool backwards = step.behavior == Behavior::kMergedWithNext;
   if (backwards) std::ranges::reverse(spans);
   std::vector<Span> kept;

@@ -88,7 +88,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   }
 
   void encode_plain(std::string_view text, bool at_start, std::vector<int32_t>& ids) const {
-    MergeScratch scratch;
+    PieceScratch scratch{.merge = {}, .words = WordCache(text.size())};
     pipeline_.splitter.for_each_piece(
         text, at_start, [&](std::string_view piece) { model_->encode(piece, scratch, ids); });
   }

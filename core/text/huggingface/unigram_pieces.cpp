@@ -22,8 +22,9 @@ struct Node {
 }  // namespace
 
 UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipeline)
-    : pipeline_(pipeline), pieces_(vocabulary.tokens.size()), unknown_(vocabulary.unk) {
+    : pipeline_(pipeline), unknown_(vocabulary.unk) {
   id_of_byte_.fill(kNoToken);
+  std::vector<ByteTrie::Entry> pieces;
   double least = std::numeric_limits<double>::infinity();
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
     const auto i = static_cast<size_t>(id);
@@ -33,20 +34,23 @@ UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipel
     if (i >= pipeline.scores.size() || id == unknown_) continue;
     const bool is_piece = type == TokenType::kNormal || type == TokenType::kUserDefined;
     if (is_piece && vocabulary.tokens[i].size() <= kMaxTokenBytes) {
-      pieces_.insert(vocabulary.tokens[i], id);
+      pieces.emplace_back(vocabulary.tokens[i], id);
       words_are_apart_ = words_are_apart_ && !has_mark_behind_text(vocabulary.tokens[i]);
     }
   }
+  pieces_ = ByteTrie(std::move(pieces));
   // Where the mark is unknown, it and its neighbours are one unknown token.
-  words_are_apart_ = words_are_apart_ && pieces_.find(kSpaceMark) != kNoToken;
+  words_are_apart_ = words_are_apart_ && pieces_.contains(kSpaceMark);
   unknown_score_ = least - kUnknownPenalty;
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
 }
 
-void UnigramPieces::encode(std::string_view piece, MergeScratch&, std::vector<int32_t>& ids) const {
+void UnigramPieces::encode(std::string_view piece, PieceScratch& scratch,
+                           std::vector<int32_t>& ids) const {
   while (!piece.empty()) {
     const size_t size = words_are_apart_ ? marked_word_size(piece) : piece.size();
-    encode_word(piece.substr(0, size), ids);
+    const std::string_view word = piece.substr(0, size);
+    scratch.words.append(word, ids, [&] { encode_word(word, ids); });
     piece.remove_prefix(size);
   }
 }
@@ -62,14 +66,10 @@ void UnigramPieces::encode_word(std::string_view piece, std::vector<int32_t>& id
       Node& node = best[at + size];
       if (best[at].score + score > node.score) node = {best[at].score + score, at, id};
     };
-    const auto longest = static_cast<uint32_t>(std::min(piece.size() - at, pieces_.max_size()));
-    for (uint32_t size = char_size; size <= longest;
-         size += at + size < piece.size() ? decode_utf8(piece.data() + at + size, end).size : 1) {
-      const int32_t id = pieces_.find(piece.substr(at, size));
-      if (id == kNoToken) continue;
+    pieces_.for_each_prefix(piece.substr(at), [&](size_t size, int32_t id) {
       has_single = has_single || size == char_size;
-      propose(size, id, pipeline_.scores[static_cast<size_t>(id)]);
-    }
+      propose(static_cast<uint32_t>(size), id, pipeline_.scores[static_cast<size_t>(id)]);
+    });
     if (!has_single) propose(char_size, unknown_, unknown_score_);
     at += char_size;
   }

@@ -3,9 +3,9 @@
 
 #include <array>
 
+#include "core/text/byte_trie.hpp"
 #include "core/text/huggingface/pipeline.hpp"
 #include "core/text/piece_model.hpp"
-#include "core/text/text_index.hpp"
 
 namespace bp::text::huggingface {
 
@@ -17,7 +17,7 @@ class UnigramPieces final : public PieceModel {
   UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipeline);
 
   // Time is the text's length times that of the longest token.
-  void encode(std::string_view piece, MergeScratch& scratch,
+  void encode(std::string_view piece, PieceScratch& scratch,
               std::vector<int32_t>& ids) const override;
 
  private:
@@ -25,7 +25,7 @@ class UnigramPieces final : public PieceModel {
   void append(std::string_view token, int32_t id, std::vector<int32_t>& ids) const;
 
   const Pipeline& pipeline_;
-  TextIndex pieces_;
+  ByteTrie pieces_;
   std::array<int32_t, 256> id_of_byte_;
   bool has_all_bytes_ = true;
   bool words_are_apart_ = true;  // no token crosses from a word to the next mark

@@ -19,8 +19,12 @@ WordPiecePieces::WordPiecePieces(const Vocabulary& vocabulary, const Pipeline& p
   }
 }
 
-void WordPiecePieces::encode(std::string_view piece, MergeScratch&,
+void WordPiecePieces::encode(std::string_view piece, PieceScratch& scratch,
                              std::vector<int32_t>& ids) const {
+  scratch.words.append(piece, ids, [&] { encode_word(piece, ids); });
+}
+
+void WordPiecePieces::encode_word(std::string_view piece, std::vector<int32_t>& ids) const {
   const auto n_characters =
       piece.size() - static_cast<size_t>(std::ranges::count_if(piece, is_continuation_byte));
   const size_t n_before = ids.size();

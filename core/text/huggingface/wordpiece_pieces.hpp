@@ -12,10 +12,12 @@ class WordPiecePieces final : public PieceModel {
   // Refers to both.
   WordPiecePieces(const Vocabulary& vocabulary, const Pipeline& pipeline);
 
-  void encode(std::string_view piece, MergeScratch& scratch,
+  void encode(std::string_view piece, PieceScratch& scratch,
               std::vector<int32_t>& ids) const override;
 
  private:
+  void encode_word(std::string_view piece, std::vector<int32_t>& ids) const;
+
   const Pipeline& pipeline_;
   TextIndex pieces_;
   int32_t unknown_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/text/huggingface/charsmap.hpp"
+#include "core/text/huggingface/graphemes.hpp"
 #include "core/text/huggingface/normalizer.hpp"
 #include "core/text/huggingface/splitter.hpp"
 
@@ -79,6 +80,42 @@ TEST(Normalizers, RulesOfACharsmapHaveALongestTextAndReplacement) {
   EXPECT_THAT(
       huggingface::Charsmap::parse(endless_charsmap(std::string(most + 1, 'x'))).status().message(),
       ::testing::HasSubstr("replacement"));
+}
+
+TEST(Normalizers, CharsmapsReplaceGraphemesOfFewBytesWhole) {
+  const auto map = huggingface::Charsmap::parse(endless_charsmap("x"));
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(map->apply_to_graphemes("aa\u0301b\u0301"), "xxb\u0301");
+  EXPECT_EQ(map->apply_to_graphemes("a\u0301\u0302"), "x");
+  EXPECT_EQ(map->apply_to_graphemes("a\u0301\u0302\u0303"), "x\u0301\u0302\u0303");
+  EXPECT_EQ(map->apply_to_graphemes("\xFF"
+                                    "a\xCC"),
+            "\xFFx\xCC")
+      << "no UTF-8 passes";
+}
+
+TEST(Graphemes, EndAsTheAnnexSays) {
+  const std::pair<std::string, size_t> kFirst[] = {
+      {"ab", 1},
+      {"\r\n\n", 2},
+      {"\n\r", 1},
+      {"a\r", 1},
+      {"\n\u0301", 1},
+      {"e\u0301\u0302x", 5},
+      {"\u0915\u093F\u0915", 6},
+      {"\u0600ab", 3},
+      {"\u0600\n", 2},
+      {"\u1100\u1161\u11A8\u1100", 9},
+      {"\uAC00\u11A8\u1161", 6},
+      {"\U0001F1E6\U0001F1E7\U0001F1E8", 8},
+      {"\U0001F468\u200D\U0001F469\U0001F469", 11},
+      {"\U0001F468\u0301\u200D\U0001F469", 13},
+      {"a\u200D\U0001F469", 4},
+      {"\xFF\u0301", 1},
+  };
+  for (const auto& [text, size] : kFirst) {
+    EXPECT_EQ(huggingface::grapheme_size(text), size) << ::testing::PrintToString(text);
+  }
 }
 
 // Of lines, as Oniguruma has it.
