@@ -25,6 +25,7 @@ class CpuBackend : public Backend {
   CpuBackend(const Host& host, const Settings& settings);
 
   [[nodiscard]] uint64_t compile_features() const override { return BP_COMPILE_OVERRIDES; }
+  [[nodiscard]] bool transfers_kv() const override { return true; }
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;

@@ -19,6 +19,14 @@ bp_dtype dtype_of(KvType type) {
   return kTypes[static_cast<int>(type)];
 }
 
+// Keys of 8 and 4 bits are Hadamard-transformed before they are rounded (kernel_table.hpp).
+constexpr uint32_t kSpreadKeys = 0x63707501;
+
+uint32_t basis_of(KvType keys) {
+  const bool is_spread = keys == KvType::kQ8_0 || keys == KvType::kQ4_0;
+  return is_spread ? kSpreadKeys : BP_KV_BASIS_PLAIN;
+}
+
 }  // namespace
 
 CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
@@ -32,6 +40,8 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
       kernels_(kernels),
       kv_(std::move(kv)),
       states_(*program_),
+      images_(*program_, kv_.block_size(), dtype_of(kv_.k_type()), dtype_of(kv_.v_type()),
+              basis_of(kv_.k_type())),
       shares_(n_threads_) {}
 
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
@@ -77,7 +87,9 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
   }
   const uint32_t n_kv_groups = program_->header().n_kv_groups;
   BP_TRY(kv_.allocate(n_blocks.first(n_kv_groups)));
-  return n_blocks.size() > n_kv_groups ? states_.allocate(n_blocks.back()) : Status();
+  if (n_blocks.size() > n_kv_groups) BP_TRY(states_.allocate(n_blocks.back()));
+  n_ids_.assign(n_blocks.begin(), n_blocks.end());
+  return {};
 }
 
 // Touches workspace and mapped weights, so that the first steps meet no page faults in them.

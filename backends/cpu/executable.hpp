@@ -12,6 +12,7 @@
 #include "backends/cpu/threads/work_shares.hpp"
 #include "backends/cpu/weights/weight_stream.hpp"
 #include "backplane/backend.hpp"
+#include "backplane/kv_images.hpp"
 #include "backplane/program_view.hpp"
 
 namespace bp::cpu {
@@ -33,6 +34,13 @@ class CpuExecutable : public Executable {
   Status submit(const bp_batch& batch, uint64_t& ticket) override;
   Status collect(uint64_t ticket) override;
 
+  // transfer.cpp
+  Status prepare_transfer(bp_kv_image_info& out) override;
+  Status export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<uint8_t> images) override;
+  Status import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<const uint8_t> images) override;
+
  private:
   friend class Step;
 
@@ -49,6 +57,8 @@ class CpuExecutable : public Executable {
   const Kernels& kernels_;
   KvCache kv_;
   StateCache states_;
+  KvImages images_;
+  std::vector<uint32_t> n_ids_;  // of each group, once allocated
   Plan plan_;
   WeightStream stream_;
   AlignedBuffer workspace_;

@@ -17,6 +17,7 @@
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backplane/batch.h"
+#include "backplane/kv_images.hpp"
 #include "backplane/program.h"
 #include "backplane/status.hpp"
 
@@ -65,6 +66,10 @@ class KvCache {
   void store(const Kernels& kernels, uint32_t slot, uint32_t head, int32_t block, uint32_t offset,
              const float* key, const float* value);
 
+  // kv_image.cpp: a block of a group as its image, and back.
+  void export_block(const KvImages& images, uint32_t group, int32_t block, uint8_t* image) const;
+  void import_block(const KvImages& images, uint32_t group, int32_t block, const uint8_t* image);
+
  private:
   struct Slot {
     bp_kv_slot shape;
@@ -82,6 +87,11 @@ class KvCache {
     return slot.blocks.data() + static_cast<uint64_t>(block) * slot.block_bytes +
            head * slot.head_bytes;
   }
+
+  // K or V of a slot's block, to rows [block_size, n_kv_heads] of an image or from them.
+  template <bool kToImage>
+  void move_rows(uint32_t slot, bool is_value, int32_t block, uint8_t* rows,
+                 uint64_t row_bytes) const;
 
   // Keys and values of one head; to: where the head begins in its block.
   void store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,

@@ -31,6 +31,10 @@ class StateCache {
   // Precondition: indices are in range.
   void apply(const bp_block_op& op);
 
+  // An entry of one slot as images have it (backplane/ext/kv_transfer.h), without padding.
+  void export_entry(uint32_t slot, int32_t index, uint8_t* image) const;
+  void import_entry(uint32_t slot, int32_t index, const uint8_t* image);
+
   // Precondition: index is not 0.
   [[nodiscard]] float* entry(uint32_t slot, int32_t index) const {
     const Slot& s = slots_[slot];
@@ -39,10 +43,16 @@ class StateCache {
   }
 
  private:
+  // Images have [n_heads][n_rows][n_columns], of short_conv [kernel - 1][1][width].
   struct Slot {
     uint64_t n_floats = 0;  // of an entry; a multiple of 16
+    uint64_t n_heads = 1, n_rows = 1, n_columns = 0;
     AlignedBuffer entries;
   };
+
+  // Calls f(where a run begins in the entry, where in the image, floats of the run).
+  template <class F>
+  static void for_each_run(const Slot& slot, F&& f);
 
   std::vector<Slot> slots_;
   uint32_t n_entries_ = 0;

@@ -1,0 +1,185 @@
+// Blocks as images have them (backplane/ext/kv_transfer.h): rows of a position and head in place of
+// what kernels like.
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kv_cache.hpp"
+
+namespace bp::cpu {
+
+namespace {
+
+constexpr uint32_t kLanes = 16;
+constexpr uint32_t kQ8Bytes = 34, kQ4Bytes = 18;  // of 32 elements, the scale first
+constexpr uint32_t kNibbleBytes = kKvScaleDims / 2;
+
+// Where a position of one head lies; strides in bytes.
+struct Kept {
+  uint8_t* numbers;
+  uint8_t* scales;        // of the first 32 dimensions, quantised types only
+  uint64_t scale_stride;  // to those of the next
+};
+
+template <bool kToImage>
+void move(uint8_t* kept, uint8_t* image, size_t n_bytes) {
+  kToImage ? std::memcpy(image, kept, n_bytes) : std::memcpy(kept, image, n_bytes);
+}
+
+// n runs of run_bytes, `stride` bytes apart in the cache, and of n_bytes in all.
+template <bool kToImage>
+void move_runs(uint8_t* kept, uint64_t stride, uint8_t* image, uint32_t run_bytes,
+               uint64_t n_bytes) {
+  for (uint64_t at = 0; at < n_bytes; at += run_bytes, kept += stride) {
+    move<kToImage>(kept, image + at, std::min<uint64_t>(run_bytes, n_bytes - at));
+  }
+}
+
+// Eight 4-bit keys are 4 bytes, dimensions 0 to 3 in the low halves; an image's blocks have 0 to 15
+// in the low halves of 16 bytes.
+uint8_t& nibble(uint8_t* bytes, uint32_t half, uint32_t d, uint32_t& shift) {
+  shift = d % (2 * half) < half ? 0 : 4;
+  return bytes[d / (2 * half) * half + d % half];
+}
+
+void repack_nibbles(const uint8_t* from, uint32_t from_half, uint8_t* to, uint32_t to_half) {
+  std::fill_n(to, kNibbleBytes, uint8_t{0});
+  for (uint32_t d = 0; d < kKvScaleDims; ++d) {
+    uint32_t from_shift, to_shift;
+    const uint8_t byte = nibble(const_cast<uint8_t*>(from), from_half, d, from_shift);
+    uint8_t& out = nibble(to, to_half, d, to_shift);
+    out = static_cast<uint8_t>(out | ((byte >> from_shift) & 15) << to_shift);
+  }
+}
+
+// Words of 4 bytes, word_stride apart, of a head's 32 4-bit keys; dimensions past the last are
+// zeros plus 8.
+template <bool kToImage>
+void move_key_nibbles(uint8_t* words, uint64_t word_stride, uint32_t n_words, uint8_t* image) {
+  uint8_t bytes[kNibbleBytes];
+  std::fill_n(bytes, kNibbleBytes, uint8_t{0x88});
+  if constexpr (!kToImage) repack_nibbles(image, 16, bytes, 4);
+  for (uint32_t w = 0; w < n_words; ++w) move<kToImage>(words + w * word_stride, bytes + 4 * w, 4);
+  if constexpr (kToImage) repack_nibbles(bytes, 4, image, 16);
+}
+
+template <bool kToImage, class MoveNumbers>
+void move_quantised(const Kept& kept, uint32_t n, uint32_t block_bytes, uint8_t* row,
+                    MoveNumbers&& move_numbers) {
+  for (uint32_t d = 0; d < n; d += kKvScaleDims, row += block_bytes) {
+    move<kToImage>(kept.scales + d / kKvScaleDims * kept.scale_stride, row, sizeof(uint16_t));
+    move_numbers(d, std::min(kKvScaleDims, n - d), row + sizeof(uint16_t));
+  }
+}
+
+template <bool kToImage>
+void move_key(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, uint8_t* row) {
+  const uint64_t word_stride = uint64_t{block_size} * sizeof(uint32_t);
+  switch (type) {
+    case KvType::kF32:
+      return move_runs<kToImage>(kept.numbers, word_stride, row, 4, uint64_t{n} * 4);
+    case KvType::kF16:
+      return move_runs<kToImage>(kept.numbers, word_stride / 2, row, 2, uint64_t{n} * 2);
+    case KvType::kBF16:
+      return move_runs<kToImage>(kept.numbers, kLanes * sizeof(uint32_t), row, 4, uint64_t{n} * 2);
+    case KvType::kQ8_0:
+      return move_quantised<kToImage>(
+          kept, n, kQ8Bytes, row, [&](uint32_t d, uint32_t part, uint8_t* to) {
+            move_runs<kToImage>(kept.numbers + d / 4 * word_stride, word_stride, to, 4, part);
+          });
+    case KvType::kQ4_0:
+      return move_quantised<kToImage>(
+          kept, n, kQ4Bytes, row, [&](uint32_t d, uint32_t part, uint8_t* to) {
+            move_key_nibbles<kToImage>(kept.numbers + d / 8 * word_stride, word_stride,
+                                       (part + 7) / 8, to);
+          });
+  }
+}
+
+template <bool kToImage>
+void move_value(KvType type, const Kept& kept, uint32_t n, uint8_t* row) {
+  constexpr uint64_t kColumnBlockBytes = uint64_t{kValuePairPositions} * kLanes * sizeof(uint16_t);
+  switch (type) {
+    case KvType::kF32:
+      return move<kToImage>(kept.numbers, row, size_t{n} * 4);
+    case KvType::kF16:
+      return move<kToImage>(kept.numbers, row, size_t{n} * 2);
+    case KvType::kBF16:
+      for (uint32_t c = 0; c < n; c += kLanes) {
+        move_runs<kToImage>(kept.numbers + c / kLanes * kColumnBlockBytes, 2 * sizeof(uint16_t),
+                            row + size_t{c} * 2, 2, std::min(kLanes, n - c) * 2);
+      }
+      return;
+    case KvType::kQ8_0:
+      return move_quantised<kToImage>(kept, n, kQ8Bytes, row,
+                                      [&](uint32_t d, uint32_t part, uint8_t* to) {
+                                        move<kToImage>(kept.numbers + d, to, part);
+                                      });
+    case KvType::kQ4_0:
+      return move_quantised<kToImage>(kept, n, kQ4Bytes, row,
+                                      [&](uint32_t d, uint32_t, uint8_t* to) {
+                                        move<kToImage>(kept.numbers + d / 2, to, kNibbleBytes);
+                                      });
+  }
+}
+
+// Bytes from the first position's numbers of a head to those of position `offset`.
+uint64_t key_offset(KvType type, uint32_t head_dim, uint32_t offset) {
+  if (type != KvType::kBF16) return uint64_t{offset} * (type == KvType::kF16 ? 2 : 4);
+  const uint32_t n_padded = (head_dim + kKeyPairDims - 1) / kKeyPairDims * kKeyPairDims;
+  const uint32_t lane = offset % kLanes;
+  return uint64_t{offset - lane} * n_padded * 2 + lane * sizeof(uint32_t);
+}
+uint64_t value_offset(KvType type, uint32_t stride, uint32_t offset) {
+  constexpr uint64_t kHalfBytes[] = {8, 4, 4, 2, 1};
+  if (type != KvType::kBF16) {
+    return uint64_t{offset} * stride * kHalfBytes[static_cast<int>(type)] / 2;
+  }
+  const uint32_t in_half = offset % kValuePairPositions;
+  return (uint64_t{offset - in_half} * stride + in_half / 2 * 2 * kLanes + in_half % 2) *
+         sizeof(uint16_t);
+}
+
+}  // namespace
+
+template <bool kToImage>
+void KvCache::move_rows(uint32_t slot_index, bool is_value, int32_t block, uint8_t* rows,
+                        uint64_t row_bytes) const {
+  const Slot& slot = slots_[slot_index];
+  for (uint32_t offset = 0; offset < block_size_; ++offset) {
+    for (uint32_t h = 0; h < slot.shape.n_kv_heads; ++h, rows += row_bytes) {
+      uint8_t* base = head(slot, block, h);
+      Kept kept;
+      kept.scale_stride = block_size_ * sizeof(uint16_t);
+      kept.scales = base + (is_value ? slot.value_scales : slot.key_scales) + offset * 2;
+      if (is_value) {
+        kept.numbers = base + slot.values + value_offset(v_type_, slot.value_stride, offset);
+        move_value<kToImage>(v_type_, kept, slot.shape.v_head_dim, rows);
+      } else {
+        kept.numbers = base + key_offset(k_type_, slot.shape.k_head_dim, offset);
+        move_key<kToImage>(k_type_, kept, slot.shape.k_head_dim, block_size_, rows);
+      }
+    }
+  }
+}
+
+void KvCache::export_block(const KvImages& images, uint32_t group, int32_t block,
+                           uint8_t* image) const {
+  std::fill_n(image, images.image_bytes(group), uint8_t{0});
+  images.begin(group, image);
+  for (const KvImages::Plane& plane : images.planes(group)) {
+    move_rows<true>(plane.slot, plane.is_value, block, image + plane.offset, plane.row_bytes);
+  }
+}
+
+void KvCache::import_block(const KvImages& images, uint32_t group, int32_t block,
+                           const uint8_t* image) {
+  // What kernels read past the last dimension is zeros.
+  apply({BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, group, 0, block});
+  for (const KvImages::Plane& plane : images.planes(group)) {
+    move_rows<false>(plane.slot, plane.is_value, block, const_cast<uint8_t*>(image) + plane.offset,
+                     plane.row_bytes);
+  }
+}
+
+}  // namespace bp::cpu
