@@ -15,6 +15,7 @@ class CudaBackend : public Backend {
   static Result<std::unique_ptr<Backend>> create(const Host& host, const Params& params);
   CudaBackend(const Host& host, std::shared_ptr<Device> device, const Settings& settings);
 
+  [[nodiscard]] bool transfers_kv() const override { return true; }
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;

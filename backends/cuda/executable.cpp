@@ -18,6 +18,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device,
       settings_(settings),
       kv_(std::move(kv)),
       states_(program_->state_slots()),
+      transfer_(*program_, kv_),
       sequence_of_(options.max_step_tokens),
       is_running_(options.max_sequences) {
   options_.progress = nullptr;
@@ -76,7 +77,7 @@ Status CudaExecutable::memory(bp_memory_info& out) {
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
   out.workspace_bytes = workspace_.size() + gathered_.size() + arena_.n_bytes() +
-                        (library_ == nullptr ? 0 : library_->n_bytes());
+                        transfer_.n_bytes() + (library_ == nullptr ? 0 : library_->n_bytes());
   out.available_bytes =
       static_cast<uint64_t>(static_cast<double>(free_bytes) * settings_.memory_share);
   out.n_groups = program_->header().n_kv_groups;
@@ -145,6 +146,23 @@ Status CudaExecutable::collect(uint64_t ticket) {
   poll_stop(step.batch);
   hand_over(step.batch);
   return {};
+}
+
+Status CudaExecutable::prepare_transfer(bp_kv_image_info& out) {
+  if (kv_.is_allocated()) return invalid_argument("transfers are prepared before kv_allocate");
+  BP_TRY(transfer_.allocate(*device_));
+  transfer_.images().describe(out);
+  return {};
+}
+
+Status CudaExecutable::export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                                     std::span<uint8_t> images) {
+  return transfer_.export_blocks(*stream_, kv_, states_, group, blocks, images);
+}
+
+Status CudaExecutable::import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                                     std::span<const uint8_t> images) {
+  return transfer_.import_blocks(*stream_, kv_, states_, group, blocks, images);
 }
 
 // Whether some sequence runs: its ids and positions are known, and nobody has stopped it.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cuda/block_transfer.hpp"
 #include "backends/cuda/device/matrix_library.hpp"
 #include "backends/cuda/kv_cache.hpp"
 #include "backends/cuda/plan/plan.hpp"
@@ -36,6 +37,11 @@ class CudaExecutable : public Executable {
   Status warm_up(const Progress& progress) override;
   Status submit(const bp_batch& batch, uint64_t& ticket) override;
   Status collect(uint64_t ticket) override;
+  Status prepare_transfer(bp_kv_image_info& out) override;
+  Status export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<uint8_t> images) override;
+  Status import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<const uint8_t> images) override;
 
  private:
   // A step between submit and collect. The batch's memory is the host's until collect.
@@ -61,6 +67,7 @@ class CudaExecutable : public Executable {
   Settings settings_;
   KvCache kv_;
   StateCache states_;
+  BlockTransfer transfer_;
   Plan plan_;
   Memory workspace_;
   Memory outputs_;   // pinned: rows of each output in the order of the batch's outputs
