@@ -48,6 +48,7 @@ struct Backend {
   bp_dtype v_dtype = BP_DTYPE_NONE;
   std::optional<uint64_t> kv_bytes;  // nullopt: auto
   uint32_t block_size = 0;           // 0: auto
+  uint64_t swap_bytes = 0;           // of host memory for preempted sequences; 0: none
   std::string cache_folder;          // absolute; empty: beside the model
   plugin::ParamMap params;           // the plugin's own keys, with defaults
   std::vector<Override> overrides;   // each op once
@@ -75,7 +76,7 @@ struct Model {
   Backend backend;
   Scheduler scheduler;
   Sampler sampler;
-  std::string chat_system;  // `chat: system`: for conversations without a system message
+  std::string chat_system;           // `chat: system`: for conversations without a system message
   std::string chat_output = "auto";  // `chat: output`: a dialect's name
   std::string chat_template;         // `chat: template`: source; empty: the model's own
   bool prefix_cache = true;

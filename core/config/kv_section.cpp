@@ -48,7 +48,7 @@ Status read_count(const Yaml& yaml, const std::string& key, int64_t max, uint32_
 }
 
 Status read_kv(const Yaml& section, Backend& backend) {
-  BP_TRY(section.expect_keys({"dtype", "k", "v", "memory", "block"}));
+  BP_TRY(section.expect_keys({"dtype", "k", "v", "memory", "block", "swap"}));
   if (const auto dtype = section.find("dtype")) {
     BP_ASSIGN(backend.k_dtype, read_dtype(*dtype));
     backend.v_dtype = backend.k_dtype;
@@ -65,6 +65,12 @@ Status read_kv(const Yaml& section, Backend& backend) {
     if (!backend.kv_bytes) {
       return memory->error(fmt::format("'{}' is no size, as 2GiB is, nor auto", text));
     }
+  }
+  if (const auto swap = section.find("swap")) {
+    BP_ASSIGN(const std::string text, swap->as_string());
+    const auto n_bytes = parse_size(text);
+    if (!n_bytes) return swap->error(fmt::format("'{}' is no size, as 2GiB is, nor 0B", text));
+    backend.swap_bytes = *n_bytes;
   }
   return read_count(section, "block", 4096, backend.block_size);
 }

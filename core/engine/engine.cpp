@@ -53,6 +53,10 @@ Status check(const EngineParts& parts) {
   if (parts.n_vocab == 0) return invalid_argument("the model has no vocabulary");
   if (parts.block_size == 0) return invalid_argument("the backend has KV blocks of 0 tokens");
   if (parts.n_blocks < 2) return invalid_argument("the KV cache has no block");
+  const uint32_t n_groups = parts.n_kv_groups + (parts.n_state_entries > 0 ? 1 : 0);
+  if (parts.transfer && parts.transfer->n_groups() != n_groups) {
+    return invalid_argument("the backend has images of another number of KV groups");
+  }
   if (limits.context < 2) return invalid_argument("context: at least 2 tokens are needed");
   if (limits.max_sequences == 0 || limits.max_step_tokens == 0) {
     return invalid_argument("max_sequences and max_step_tokens must be at least 1");

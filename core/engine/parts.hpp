@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/engine/sampler_set.hpp"
 #include "core/plugin/backend.hpp"
+#include "core/plugin/kv_transfer.hpp"
 #include "core/plugin/params.hpp"
 #include "core/plugin/scheduler.hpp"
 
@@ -26,6 +28,7 @@ struct Limits {
   uint32_t max_choices = 128;      // n of a request
   uint64_t max_step_us = 500'000;  // predicted time of a step
   bool prefix_cache = true;
+  uint64_t swap_bytes = 0;  // of host memory for what preempted sequences had computed
 };
 
 struct EngineParts {
@@ -36,7 +39,8 @@ struct EngineParts {
   const text::Tokenizer* tokenizer = nullptr;  // null: answers have tokens but no text
   std::vector<int32_t> end_of_generation;
 
-  plugin::ExecutableHandle executable;  // after kv_allocate and warm_up
+  plugin::ExecutableHandle executable;                        // after kv_allocate and warm_up
+  std::optional<plugin::KvTransfer> transfer = std::nullopt;  // of the executable
   uint32_t n_kv_groups = 1;
   uint32_t block_size = 0;       // as the backend answered
   uint32_t n_blocks = 0;         // given to kv_allocate for every group

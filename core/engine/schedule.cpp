@@ -9,10 +9,15 @@ namespace bp::engine {
 
 namespace {
 
-void preempt(Sequence& s, const ScheduleContext& c) {
+void set_waiting(Sequence& s, const ScheduleContext& c) {
   c.kv.release(s.table);
   s.n_computed = 0;
   s.state = Sequence::State::kWaiting;
+}
+
+void preempt(Sequence& s, const ScheduleContext& c) {
+  c.swap.keep(s, c.kv, c.stats);
+  set_waiting(s, c);
   c.stats.preemptions.add();
 }
 
@@ -102,11 +107,20 @@ Plan schedule(SequenceList& sequences, const StepLimits& limits, ScheduleColumns
     const bool starts = decision.n_tokens[i] > 0 && snapshot.state[i] == BP_SEQ_WAITING;
     if (starts) start(*sequences[i], limits.now_us, c);
   }
+  // What was kept comes back before there are block ops, whose sources it must not overwrite.
+  for (const auto& s : sequences) {
+    const bool starts = s->state == Sequence::State::kRunning && !s->kept.empty();
+    if (starts && !c.swap.restore(*s, c.kv, c.stats)) set_waiting(*s, c);
+  }
   // Those that come later keep a row each.
   auto n_later =
       static_cast<uint32_t>(std::ranges::count_if(columns.run, [](auto n) { return n > 0; }));
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (decision.n_tokens[i] == 0) continue;
+    if (sequences[i]->state != Sequence::State::kRunning) {
+      --n_later;
+      continue;
+    }
     const uint32_t row_room = limits.max_output_rows - plan.n_rows - --n_later;
     add(*sequences[i], decision.n_tokens[i], row_room, c, plan);
   }

@@ -9,6 +9,7 @@
 #include "core/engine/sequence.hpp"
 #include "core/engine/snapshot.hpp"
 #include "core/engine/stats.hpp"
+#include "core/engine/swap.hpp"
 #include "core/kv/block_manager.hpp"
 #include "core/plugin/scheduler.hpp"
 
@@ -30,6 +31,7 @@ struct Plan {
 struct ScheduleContext {
   const plugin::SchedulerHandle& scheduler;
   kv::BlockManager& kv;
+  Swap& swap;
   Mailbox& mailbox;
   Stats& stats;
 };

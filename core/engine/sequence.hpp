@@ -12,6 +12,7 @@
 #include "core/engine/request.hpp"
 #include "core/engine/sampler_chain.hpp"
 #include "core/kv/block_manager.hpp"
+#include "core/kv/swap_store.hpp"
 
 namespace bp::engine {
 
@@ -56,8 +57,9 @@ struct Sequence {
   uint64_t first_token_us = 0;
   uint64_t last_token_us = 0;
 
-  kv::PrefixMatch match;  // while it waits
-  uint32_t n_cached = 0;  // of those tokens, when the scheduler was last shown them
+  kv::SwapStore::Images kept;  // of its computed tokens, since it was preempted
+  kv::PrefixMatch match;       // while it waits
+  uint32_t n_cached = 0;       // of those tokens, when the scheduler was last shown them
 
   void set_id() { id = request->id << 16 | choice; }
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }

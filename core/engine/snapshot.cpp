@@ -1,5 +1,6 @@
 #include "core/engine/snapshot.hpp"
 
+#include <algorithm>
 #include <functional>
 
 #include "backplane/plugin.hpp"
@@ -37,7 +38,7 @@ bp_snapshot ScheduleColumns::take(SequenceList& sequences, kv::BlockManager& kv,
     n_prompt[i] = s.n_prompt;
     n_tokens[i] = s.n_tokens();
     n_computed[i] = s.n_computed;
-    n_cached[i] = waiting ? s.n_cached : 0;
+    n_cached[i] = waiting ? std::max(s.n_cached, s.kept.n_tokens()) : 0;
     n_held[i] = waiting ? 0 : kv.n_held(s.table, s.n_computed);
     last_run_step[i] = s.last_run_step;
   }

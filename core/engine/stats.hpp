@@ -73,6 +73,12 @@ struct Stats {
   Count generation_tokens_total;
   Count prefix_cache_queries;  // tokens looked up
   Count prefix_cache_hits;     // tokens found
+  Count swap_out_blocks;       // of preempted sequences, to host memory
+  Count swap_out_bytes;
+  Count swap_in_blocks;  // back
+  Count swap_in_bytes;
+  Count swap_refused;   // preempted sequences that found no room
+  Count swap_failures;  // of the backend
 
   // Gauges.
   Count requests_running;  // choices that hold blocks
@@ -81,6 +87,7 @@ struct Stats {
   Count kv_blocks_cached;  // content kept, nobody's
   Count kv_blocks;         // that sequences can have
   Count kv_block_size;     // tokens
+  Count swap_used_bytes;   // of host memory
 };
 
 }  // namespace bp::engine

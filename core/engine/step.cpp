@@ -23,6 +23,7 @@ kv::BlockManager::Options block_options(const EngineParts& parts) {
 StepState::StepState(EngineParts engine_parts)
     : parts(std::move(engine_parts)),
       kv(block_options(parts)),
+      swap(parts.transfer, parts.limits.swap_bytes),
       mailbox(parts.limits.max_queue),
       budget(parts.limits.max_step_us, parts.limits.max_step_tokens),
       batch(parts.n_vocab, parts.logits_output) {
@@ -65,6 +66,7 @@ void set_gauges(StepState& s) {
   s.stats.requests_waiting.set(n_preempted + s.mailbox.n_waiting());
   s.stats.kv_blocks_used.set(s.kv.n_used());
   s.stats.kv_blocks_cached.set(s.kv.n_cached());
+  s.stats.swap_used_bytes.set(s.swap.used_bytes());
 }
 
 void note_step(StepState& s, const Plan& plan, uint64_t us) {
@@ -87,8 +89,8 @@ StepResult run_step(StepState& s) {
 
   // 2. The scheduler says how many tokens each sequence computes; blocks are reserved for them.
   const StepLimits limits = step_limits(s);
-  const Plan plan =
-      schedule(s.sequences, limits, s.columns, {s.parts.scheduler, s.kv, s.mailbox, s.stats});
+  const Plan plan = schedule(s.sequences, limits, s.columns,
+                             {s.parts.scheduler, s.kv, s.swap, s.mailbox, s.stats});
 
   // 3. The plan becomes flat arrays.
   build_batch(plan, s.kv, s.batch);

@@ -11,6 +11,7 @@
 #include "core/engine/sequence.hpp"
 #include "core/engine/stats.hpp"
 #include "core/engine/step_budget.hpp"
+#include "core/engine/swap.hpp"
 #include "core/kv/block_manager.hpp"
 
 namespace bp::engine {
@@ -21,6 +22,7 @@ struct StepState {
 
   EngineParts parts;
   kv::BlockManager kv;
+  Swap swap;             // before the sequences, which give room back
   uint32_t context = 0;  // tokens that prompt and answer may have together
   Mailbox mailbox;
   InFlight in_flight;

@@ -93,10 +93,8 @@ Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) co
 
 Result<std::optional<bp_memory_plan>> BackendHandle::plan_memory(
     const bp_program& program, const bp_compile_options& options) const {
-  const void* extension = factory_->get_extension == nullptr
-                              ? nullptr
-                              : factory_->get_extension(backend_, BP_MEMORY_PLAN_ID);
-  const auto planner = copy_growable(static_cast<const bp_memory_planner*>(extension));
+  const auto planner =
+      copy_growable(static_cast<const bp_memory_planner*>(extension(BP_MEMORY_PLAN_ID)));
   if (planner.plan == nullptr) return std::optional<bp_memory_plan>();
   auto plan = make_growable<bp_memory_plan>();
   BP_TRY(call(

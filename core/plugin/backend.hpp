@@ -35,6 +35,8 @@ class ExecutableHandle {
   Status submit(const bp_batch& batch, uint64_t& ticket) const;
   Status collect(uint64_t ticket) const;
 
+  [[nodiscard]] bp_executable* c() const { return executable_; }
+
  private:
   friend class BackendHandle;
   ExecutableHandle(std::shared_ptr<const bp_backend_factory> factory, bp_executable* executable)
@@ -61,6 +63,10 @@ class BackendHandle {
   // `program` outlives the executable.
   Result<ExecutableHandle> compile(const bp_program& program,
                                    const bp_compile_options& options) const;
+  // What get_extension answers; NULL where the backend has none.
+  [[nodiscard]] const void* extension(const char* id) const {
+    return factory_->get_extension == nullptr ? nullptr : factory_->get_extension(backend_, id);
+  }
 
  private:
   BackendHandle(std::shared_ptr<const bp_backend_factory> factory, bp_backend* backend)

@@ -78,6 +78,21 @@ bp_compile_options make_options(const config::Model& config, const CompileLimits
   return options;
 }
 
+// Where the configuration has room to swap and the backend moves blocks.
+Result<std::optional<plugin::KvTransfer>> prepare_transfer(
+    const config::Backend& config, const plugin::BackendHandle& backend,
+    const plugin::ExecutableHandle& executable) {
+  if (config.swap_bytes == 0) return std::optional<plugin::KvTransfer>();
+  auto transfer = plugin::KvTransfer::prepare(backend, executable);
+  const bool is_offered = transfer.ok() && transfer->has_value();
+  if (is_offered || (!transfer.ok() && transfer.status().code() != Code::kUnsupported)) {
+    return transfer;
+  }
+  spdlog::warn("`kv: swap` has no effect: plugin '{}' cannot move KV blocks{}{}", config.plugin,
+               transfer.ok() ? "" : ": ", transfer.ok() ? "" : transfer.status().message());
+  return std::optional<plugin::KvTransfer>();
+}
+
 }  // namespace
 
 Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config) {
@@ -118,6 +133,7 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
   if (!overrides.empty()) options.required |= BP_COMPILE_OVERRIDES;
   BP_ASSIGN(plugin::ExecutableHandle executable,
             parts->backend.compile(parts->program.c(), options));
+  BP_ASSIGN(auto transfer, prepare_transfer(config.backend, parts->backend, executable));
   BP_ASSIGN(bp_memory_info memory, executable.memory());
   const bp_program& c = parts->program.c();
   const bool has_state = c.n_state_slots > 0;
@@ -129,7 +145,8 @@ Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& confi
   memory.n_groups = c.n_kv_groups;
   const uint64_t state_bytes =
       has_state ? std::max<uint64_t>(memory.block_bytes[c.n_kv_groups], 1) : 0;
-  return CompiledModel{std::move(parts), std::move(executable), memory, state_bytes, filled};
+  return CompiledModel{std::move(parts), std::move(executable), std::move(transfer),
+                       memory,           state_bytes,           filled};
 }
 
 Result<std::optional<bp_memory_plan>> plan_memory(Runtime& runtime, const config::Model& config,

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "backplane/status.hpp"
 #include "core/config/config.hpp"
 #include "core/model/model.hpp"
 #include "core/plugin/backend.hpp"
+#include "core/plugin/kv_transfer.hpp"
 #include "core/plugin/op_kernels.hpp"
 #include "core/runtime/runtime.hpp"
 
@@ -33,9 +35,10 @@ struct ModelOnBackend {
 struct CompiledModel {
   std::shared_ptr<ModelOnBackend> parts;
   plugin::ExecutableHandle executable;
-  bp_memory_info memory;     // of the KV groups
-  uint64_t state_bytes = 0;  // of one state entry; 0 without state slots
-  CompileLimits limits;      // with the context filled in
+  std::optional<plugin::KvTransfer> transfer;  // where the configuration has room to swap
+  bp_memory_info memory;                       // of the KV groups
+  uint64_t state_bytes = 0;                    // of one state entry; 0 without state slots
+  CompileLimits limits;                        // with the context filled in
 };
 
 // The model of a configuration entry, checked and lowered; cheap, since weights are only mapped.

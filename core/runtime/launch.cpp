@@ -86,6 +86,7 @@ engine::Limits engine_limits(const config::Model& config, const CompileLimits& c
   limits.max_output_rows = compiled.max_output_rows;
   limits.max_queue = max_queue;
   limits.prefix_cache = config.prefix_cache;
+  limits.swap_bytes = config.backend.swap_bytes;
   return limits;
 }
 
@@ -184,6 +185,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
       .tokenizer = tokenizer.get(),
       .end_of_generation = tokenizer->vocabulary().end_of_generation,
       .executable = std::move(compiled.executable),
+      .transfer = compiled.transfer,
       .n_kv_groups = compiled.memory.n_groups,
       .block_size = compiled.memory.block_size,
       .n_blocks = plan.n_blocks,

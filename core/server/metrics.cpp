@@ -170,6 +170,18 @@ void add_counters(Families& f) {
                 &Stats::prefix_cache_queries);
   f.add_counter("backplane_prefix_cache_hits_total", "Tokens found in the prefix cache.",
                 &Stats::prefix_cache_hits);
+  f.add_counter("backplane_kv_swap_out_blocks_total", "KV blocks kept in host memory.",
+                &Stats::swap_out_blocks);
+  f.add_counter("backplane_kv_swap_in_blocks_total", "KV blocks brought back from host memory.",
+                &Stats::swap_in_blocks);
+  f.add_counter("backplane_kv_swap_out_bytes_total", "Bytes kept in host memory.",
+                &Stats::swap_out_bytes);
+  f.add_counter("backplane_kv_swap_in_bytes_total", "Bytes brought back from host memory.",
+                &Stats::swap_in_bytes);
+  f.add_counter("backplane_kv_swap_refused_total", "Preempted sequences that found no room.",
+                &Stats::swap_refused);
+  f.add_counter("backplane_kv_swap_failures_total", "Swaps that failed in the backend.",
+                &Stats::swap_failures);
 }
 
 double running(const Stats& s) {
@@ -177,6 +189,9 @@ double running(const Stats& s) {
 }
 double waiting(const Stats& s) {
   return static_cast<double>(s.requests_waiting.get());
+}
+double swap_used(const Stats& s) {
+  return static_cast<double>(s.swap_used_bytes.get());
 }
 double kv_blocks(const Stats& s) {
   return static_cast<double>(s.kv_blocks.get());
@@ -188,6 +203,8 @@ void add_gauges(Families& f) {
   f.add_gauge("backplane_kv_cache_usage_ratio", "Part of the KV blocks held by sequences.", kModel,
               kv_usage);
   f.add_gauge("backplane_kv_blocks", "KV blocks that sequences can have.", kModel, kv_blocks);
+  f.add_gauge("backplane_kv_swap_bytes", "Host memory that holds preempted sequences.", kModel,
+              swap_used);
   f.add_gauge("vllm:num_requests_running", "Choices that hold KV blocks.", kVllmModel, running);
   f.add_gauge("vllm:num_requests_waiting", "Choices that wait for KV blocks.", kVllmModel, waiting);
   f.add_gauge("vllm:kv_cache_usage_perc", "Part of the KV blocks held by sequences.", kVllmModel,

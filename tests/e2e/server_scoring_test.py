@@ -19,6 +19,10 @@ PLAIN_METRICS = [
     "backplane_prefix_cache_queries_total", "backplane_prefix_cache_hits_total",
     "backplane_requests_running", "backplane_requests_waiting",
     "backplane_kv_cache_usage_ratio", "backplane_kv_blocks",
+    "backplane_kv_swap_out_blocks_total", "backplane_kv_swap_in_blocks_total",
+    "backplane_kv_swap_out_bytes_total", "backplane_kv_swap_in_bytes_total",
+    "backplane_kv_swap_refused_total", "backplane_kv_swap_failures_total",
+    "backplane_kv_swap_bytes",
 ]  # fmt: skip
 
 

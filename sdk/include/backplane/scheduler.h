@@ -24,7 +24,8 @@ extern "C" {
 #define BP_SEQ_RUNNING 1u /* holds blocks */
 
 #define BP_KEEP 0u              /* no preemption */
-#define BP_PREEMPT_RECOMPUTE 1u /* blocks are freed, the sequence waits and is computed again */
+#define BP_PREEMPT_RECOMPUTE 1u /* blocks are freed, the sequence waits and is computed again, but
+                                   for what the host keeps of it elsewhere, which n_cached counts */
 
 /* All that a scheduler knows. Growable. */
 typedef struct bp_snapshot {
@@ -50,7 +51,8 @@ typedef struct bp_snapshot {
   const uint32_t* n_prompt;
   const uint32_t* n_tokens;    /* prompt and generated */
   const uint32_t* n_computed;  /* for a waiting sequence 0 */
-  const uint32_t* n_cached;    /* of a waiting sequence: leading tokens found in the prefix cache */
+  const uint32_t* n_cached;    /* of a waiting sequence: leading tokens found in the prefix cache, or
+                                  kept in host memory when it was preempted */
   const uint32_t* n_held;      /* blocks held */
   const uint64_t* last_run_step; /* UINT64_MAX: never */
 } bp_snapshot;

@@ -102,7 +102,7 @@ models:
     format: gguf
     context: 2048
     backend: {plugin: cpu, threads: 3, isa: avx2, tune: {tile: 16},
-              kv: {k: q8_0, v: bf16, memory: 1GiB, block: 32}}
+              kv: {k: q8_0, v: bf16, memory: 1GiB, block: 32, swap: 3MiB}}
     scheduler: {plugin: fcfs, max_step_tokens: 64, max_sequences: 2, watermark: 0.5}
     sampler: {chain: [top_k, temperature], defaults: {temperature: 0.8}}
     prefix_cache: false
@@ -122,6 +122,7 @@ models:
   EXPECT_EQ(model.backend.v_dtype, BP_DTYPE_BF16);
   EXPECT_EQ(model.backend.kv_bytes, 1u << 30);
   EXPECT_EQ(model.backend.block_size, 32u);
+  EXPECT_EQ(model.backend.swap_bytes, 3u << 20);
   EXPECT_EQ(std::get<int64_t>(model.backend.params.at("tune.tile")), 16);
   EXPECT_DOUBLE_EQ(std::get<double>(model.scheduler.params.at("watermark")), 0.5);
   EXPECT_DOUBLE_EQ(std::get<double>(model.sampler.defaults.at("temperature")), 0.8);

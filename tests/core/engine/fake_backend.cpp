@@ -66,12 +66,55 @@ class FakeExecutable final : public Executable {
     return {};
   }
 
+  Status prepare_transfer(bp_kv_image_info& out) override {
+    if (!slots_.empty()) model_.violate("transfers are prepared after kv_allocate");
+    out.n_groups = model_.has_state ? 2 : 1;
+    out.image_bytes[0] = model_.block_size * sizeof(Slot);
+    out.image_bytes[1] = sizeof(uint64_t);
+    return {};
+  }
+
+  Status export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<uint8_t> images) override {
+    if (model_.fail_export_at >= 0 && model_.fail_export_at-- == 0) {
+      return internal_error("the fake backend was told to fail");
+    }
+    for_each_image(group, blocks, images.size(), [&](void* kept, size_t at, size_t n_bytes) {
+      std::memcpy(images.data() + at, kept, n_bytes);
+    });
+    return {};
+  }
+
+  // One that fails leaves nothing of use in the blocks.
+  Status import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<const uint8_t> images) override {
+    const bool fails = model_.fail_import_at >= 0 && model_.fail_import_at-- == 0;
+    for_each_image(group, blocks, images.size(), [&](void* kept, size_t at, size_t n_bytes) {
+      fails ? std::memset(kept, 0x55, n_bytes) : std::memcpy(kept, images.data() + at, n_bytes);
+    });
+    return fails ? internal_error("the fake backend was told to fail") : Status();
+  }
+
   Status collect(uint64_t ticket) override {
     if (ticket != last_ticket_) model_.violate("collect of a ticket that is not in flight");
     return {};
   }
 
  private:
+  template <class F>
+  void for_each_image(uint32_t group, std::span<const int32_t> blocks, size_t images_bytes, F&& f) {
+    const size_t n_bytes = group == 1 ? sizeof(uint64_t) : model_.block_size * sizeof(Slot);
+    if (images_bytes != blocks.size() * n_bytes) model_.violate("images of another size");
+    size_t at = 0;
+    for (const int32_t block : blocks) {
+      if (group == 1 && block == 0) model_.violate("an image of the zero state");
+      void* kept = &slot(group == 1 ? 1 : block, 0);
+      if (group == 1) kept = &states_[static_cast<size_t>(block)];
+      f(kept, at, n_bytes);
+      at += n_bytes;
+    }
+  }
+
   static bool stopped(const bp_batch& batch, uint32_t s) {
     auto& flag = const_cast<uint32_t&>(batch.stop_seq[s]);
     return std::atomic_ref(flag).load(std::memory_order_relaxed) != 0;
@@ -225,6 +268,7 @@ class FakeBackend final : public Backend {
     auto* model = reinterpret_cast<FakeModel*>(params.get_int("model", 0));
     return std::unique_ptr<Backend>(std::make_unique<FakeBackend>(*model));
   }
+  [[nodiscard]] bool transfers_kv() const override { return model_.transfers; }
   void check(const bp_program&, CheckReport&) override {}
   Result<std::unique_ptr<Executable>> compile(const bp_program&,
                                               const bp_compile_options& options) override {

@@ -25,6 +25,8 @@ struct FakeModel {
   bp_status fail_status = BP_INTERNAL;
   std::atomic<uint32_t> delay_us{0};  // per step; stop flags are polled meanwhile
   std::function<void()> before_step;  // on the engine's thread
+  bool transfers = false;             // offers "bp.kv-transfer/1"
+  std::atomic<int> fail_export_at{-1}, fail_import_at{-1};  // likewise of transfers
 
   // What was observed.
   std::atomic<uint32_t> n_steps{0};

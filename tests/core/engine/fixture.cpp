@@ -123,8 +123,12 @@ std::unique_ptr<text::Tokenizer> make_tokenizer(uint32_t n_vocab) {
   return std::move(tokenizer).value();
 }
 
-plugin::ExecutableHandle make_executable(const plugin::BackendHandle& backend,
-                                         const EngineOptions& options) {
+struct Compiled {
+  plugin::ExecutableHandle executable;
+  std::optional<plugin::KvTransfer> transfer;
+};
+
+Compiled make_executable(const plugin::BackendHandle& backend, const EngineOptions& options) {
   static const bp_program program = make_growable<bp_program>();
   auto compile = make_growable<bp_compile_options>();
   compile.max_context = options.limits.context;
@@ -133,10 +137,12 @@ plugin::ExecutableHandle make_executable(const plugin::BackendHandle& backend,
   compile.max_output_rows = options.limits.max_output_rows;
   auto executable = backend.compile(program, compile);
   EXPECT_TRUE(executable.ok());
+  auto transfer = plugin::KvTransfer::prepare(backend, *executable);
+  EXPECT_TRUE(transfer.ok()) << transfer.status().message();
   std::vector<uint32_t> counts = {options.n_blocks};
   if (options.n_state_entries > 0) counts.push_back(options.n_state_entries);
   EXPECT_TRUE(executable->kv_allocate(counts).ok());
-  return std::move(executable).value();
+  return {std::move(executable).value(), std::move(transfer).value()};
 }
 
 }  // namespace
@@ -153,12 +159,14 @@ void EngineTest::start(const EngineOptions& options) {
       plugin::BackendHandle::create(fake_backend_factory(), bare_host(), {{"model", address}})
           .value());
   tokenizer = make_tokenizer(model.n_vocab);
+  Compiled compiled = make_executable(*backend, options);
   EngineParts parts{.keep_alive = backend,
                     .n_vocab = model.n_vocab,
                     .logits_output = 0,
                     .tokenizer = tokenizer.get(),
                     .end_of_generation = {kEos},
-                    .executable = make_executable(*backend, options),
+                    .executable = std::move(compiled.executable),
+                    .transfer = compiled.transfer,
                     .n_kv_groups = 1,
                     .block_size = model.block_size,
                     .n_blocks = options.n_blocks,
