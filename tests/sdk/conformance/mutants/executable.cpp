@@ -170,6 +170,63 @@ Status MutantExecutable::submit_keeping_status(const bp_batch& batch, uint64_t& 
   return {};
 }
 
+Status MutantExecutable::clear_block(uint32_t group, int32_t block) {
+  const bp_block_op op = {BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, group, 0, block};
+  const uint32_t query_start = 0;
+  int32_t seq_status = 0;
+  const std::vector<bp_block_table> tables(program().header().n_kv_groups);
+  auto batch = make_growable<bp_batch>();
+  batch.n_block_ops = 1;
+  batch.block_ops = &op;
+  batch.n_groups = static_cast<uint32_t>(tables.size());
+  batch.block_tables = tables.data();
+  batch.query_start = &query_start;
+  batch.seq_status = &seq_status;
+  uint64_t ticket = 0;
+  return Base::submit(batch, ticket);
+}
+
+namespace {
+
+// Of equal images: the halves of what follows the header change places.
+void swap_halves(std::vector<uint8_t>& images, size_t n_images) {
+  const size_t n = images.size() / n_images, header = sizeof(bp_kv_image_header);
+  for (size_t i = 0; i < n_images; ++i) {
+    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * n + header);
+    std::rotate(first, first + static_cast<std::ptrdiff_t>((n - header) / 2),
+                first + static_cast<std::ptrdiff_t>(n - header));
+  }
+}
+
+}  // namespace
+
+Status MutantExecutable::export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                                       std::span<uint8_t> images) {
+  BP_TRY(Base::export_blocks(group, blocks, images));
+  if (is("export-gives-blocks-up")) return clear_block(group, blocks.back());
+  if (is("image-halves-swapped")) {
+    std::vector<uint8_t> swapped(images.begin(), images.end());
+    swap_halves(swapped, blocks.size());
+    std::copy(swapped.begin(), swapped.end(), images.begin());
+  }
+  return {};
+}
+
+Status MutantExecutable::import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                                       std::span<const uint8_t> images) {
+  std::vector<uint8_t> changed(images.begin(), images.end());
+  if (is("foreign-image-accepted") && blocks.size() > 1) {
+    const size_t n = images.size() / blocks.size();
+    std::copy_n(images.begin(), sizeof(bp_kv_image_header),
+                changed.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  if (is("image-halves-swapped")) swap_halves(changed, blocks.size());
+  if (is("first-image-imported") && blocks.size() > 1) {
+    return Base::import_blocks(group, blocks.first(1), images.first(images.size() / blocks.size()));
+  }
+  return Base::import_blocks(group, blocks, changed);
+}
+
 void MutantExecutable::write_past_rows(const bp_batch& batch) const {
   Outputs outputs(batch);
   for (const bp_output& output : outputs.all()) {

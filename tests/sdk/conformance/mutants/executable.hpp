@@ -20,6 +20,10 @@ class MutantExecutable final : public reference::ReferenceExecutable {
 
   Status kv_allocate(std::span<const uint32_t> n_blocks) override;
   Status submit(const bp_batch& batch, uint64_t& ticket) override;
+  Status export_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<uint8_t> images) override;
+  Status import_blocks(uint32_t group, std::span<const int32_t> blocks,
+                       std::span<const uint8_t> images) override;
   [[nodiscard]] const std::string& mutation() const { return mutation_; }
 
  protected:
@@ -39,6 +43,7 @@ class MutantExecutable final : public reference::ReferenceExecutable {
   Status submit_fewer_rows(bp_batch batch, uint64_t& ticket);
   Status submit_whole_vectors(const bp_batch& batch, uint64_t& ticket);
   Status submit_keeping_status(const bp_batch& batch, uint64_t& ticket);
+  Status clear_block(uint32_t group, int32_t block);
   void write_past_rows(const bp_batch& batch) const;
   [[nodiscard]] bool has_nan(const bp_batch& batch) const;
 

@@ -64,7 +64,12 @@ constexpr Mutant kMutants[] = {
     {"second-output-unwritten", "steps-output-rows", "program output 1: row 0 was not written"},
     {"block-ops-reversed", "steps-chained-block-ops", "a decode after copies of copies"},
     {"block-ops-after-step", "steps-cleared-block", "a decode over a cleared block"},
+    {"export-gives-blocks-up", "steps-transfer-reads", "a decode after an export: logit"},
+    {"image-halves-swapped", "steps-transfer-canonical",
+     "the reference's decode from the backend's images"},
+    {"first-image-imported", "steps-transfer-blocks", "a decode in imported blocks: logit"},
     // Errors.
+    {"foreign-image-accepted", "steps-transfer-foreign", "another (magic|version).*BP_OK"},
     {"nan-is-an-error", "errors-nan", "a NaN in a weight makes the step fail"},
     {"stop-ignored", "errors-stopped", "must be BP_SEQ_STOPPED"},
     {"status-unwritten", "steps-repeated", "seq_status\\[0\\] was not written"},
