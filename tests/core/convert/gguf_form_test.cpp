@@ -28,10 +28,14 @@ constexpr double kBound = 1e-5;  // of rms(difference) / deviation(logits)
 // Models whose configuration GGUF files cannot hold, and what the refusal speaks of.
 const std::map<std::string, std::string> kRefused = {
     {"command-r7b-biases", "window"},
+    {"deepseek3-biases", "bias"},
     {"ernie4_5-moe", "dense_layer"},
+    {"gpt2-unscaled", "attention_scale"},
     {"lfm2", "conv.in_proj.bias"},
     {"qwen2", "window"},
+    {"qwen2moe-window", "window"},
     {"qwen3", "window"},
+    {"qwen3moe-window", "dense_layer"},
     {"qwen3next", "dense_layer"},
 };
 

@@ -57,10 +57,16 @@ FAMILIES = {
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", base(**WINDOW), HUGGING_FACE),
     "qwen2-full": ("Qwen2ForCausalLM", "Qwen2Config", base(), BOTH),
     "qwen2moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", base(**EXPERTS, shared_expert_intermediate_size=36), BOTH),
+    "qwen2moe-window": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", base(
+        **EXPERTS, shared_expert_intermediate_size=36, qkv_bias=False, norm_topk_prob=True, mlp_only_layers=[1],
+        sliding_window=20, use_sliding_window=True, max_window_layers=2), HUGGING_FACE),
     "qwen2-fused": ("Qwen2ForCausalLM", "Qwen2Config", base(), BOTH),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", base(**WINDOW, head_dim=12, attention_bias=True), HUGGING_FACE),
     "qwen3-full": ("Qwen3ForCausalLM", "Qwen3Config", base(head_dim=12, attention_bias=True), BOTH),
     "qwen3moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", base(**EXPERTS, norm_topk_prob=True, head_dim=12), BOTH),
+    "qwen3moe-window": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", base(
+        **EXPERTS, norm_topk_prob=False, decoder_sparse_step=2, attention_bias=True, sliding_window=20,
+        use_sliding_window=True, max_window_layers=1), HUGGING_FACE),
     "gemma": ("GemmaForCausalLM", "GemmaConfig", base(**GEMMA), BOTH),
     "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", base(
         **GEMMA, sliding_window=20, query_pre_attn_scalar=12, num_hidden_layers=4, attn_logit_softcapping=2.0,
@@ -147,6 +153,11 @@ FAMILIES = {
     "deepseek3": ("DeepseekV3ForCausalLM", "DeepseekV3Config", base(
         **LATENT, q_lora_rank=20, n_group=4, topk_group=2, routed_scaling_factor=2.5, norm_topk_prob=True,
         rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0)), BOTH),
+    "deepseek3-biases": ("DeepseekV3ForCausalLM", "DeepseekV3Config", base(
+        **LATENT, q_lora_rank=20, n_group=4, topk_group=2, attention_bias=True, rope_interleave=False,
+        norm_topk_prob=False), HUGGING_FACE),
+    "gpt2-unscaled": ("GPT2LMHeadModel", "GPT2Config", dict(
+        GPT2, scale_attn_weights=False, tie_word_embeddings=False), HUGGING_FACE),
     # With keys of 10 columns and a kernel of 3, noise of 1e-7 in the weights changes logits by 2e-4 of their deviation.
     "qwen3next": ("Qwen3NextForCausalLM", "Qwen3NextConfig", base(
         **dict(DELTA, linear_key_head_dim=18), num_hidden_layers=5, full_attention_interval=2, attention_bias=True,
