@@ -5,7 +5,7 @@
 #   conform      backplane-conform's levels for backends
 #   memcheck racecheck   the ops and steps levels under compute-sanitizer
 #   ceilings     copy bandwidth and cuBLASLt's products
-#   products     one product by type and rows, with cuBLASLt and without
+#   products     one product by type and rows, with cuBLASLt and without; by int8 and fp8
 #   decode       8B shapes, batch 1 to 256, bf16 and q4_K
 #   prefill      8B shapes, 512 to 4096 tokens, bf16 and q4_K; decode at depth
 #   torch        the same bf16 decode and prefill by transformers
@@ -30,6 +30,7 @@ part_build() {
 part_conform() {
   "$build/bin/conform" "$plugin" load abi errors steps threads ops --time-scale 3
   "$build/bin/conform" "$plugin" steps ops --time-scale 3 matrix_library=false
+  "$build/bin/conform" "$plugin" steps ops --time-scale 3 prefill=int8
   "$build/bin/conform" "$plugin" life --time-scale 5
 }
 sanitize() {
@@ -48,6 +49,17 @@ part_products() {
       done
     done
   done
+  rows="9 16 32 64 128 256 512 2048"
+  for shape in "4096 6144" "14336 4096"; do
+    for dtype in q8_0 q4_K q6_K; do
+      echo "int8:"
+      "$build/bin/products" "$plugin" $dtype $shape prefill=int8 $rows
+    done
+    for fp8 in false true; do
+      echo "fp8_products=$fp8:"
+      "$build/bin/products" "$plugin" f8_e4m3 $shape fp8_products=$fp8 1 2 4 8 $rows
+    done
+  done
 }
 part_decode() {
   for dtype in bf16 q4_K q8_0; do
@@ -59,6 +71,10 @@ part_prefill() {
   for dtype in bf16 q4_K q8_0; do
     "$build/bin/measure" "$plugin" 8b $dtype --steps 10 prefill:512:0 prefill:2048:0 \
       prefill:4096:0 prefill:512:3584 decode:1:3584 decode:16:3584 decode:1:7680
+  done
+  "$build/bin/measure" "$plugin" 8b q4_K prefill=int8 --steps 10 prefill:512:0 prefill:2048:0
+  for fp8 in false true; do
+    "$build/bin/measure" "$plugin" 8b f8_e4m3 fp8_products=$fp8 --steps 10 prefill:512:0 prefill:2048:0
   done
 }
 part_torch() { python3 bench/cuda/torch_peer.py; }

@@ -10,6 +10,19 @@ constexpr size_t kWorkspaceBytes = 32 << 20;
 constexpr size_t kMostChosen = 4096;
 constexpr uint32_t kAlignment = 16;  // of rows of weights, which products may begin at
 
+cudaDataType_t type_of(bp_dtype dtype) {
+  switch (dtype) {
+    case BP_DTYPE_F8_E4M3:
+      return CUDA_R_8F_E4M3;
+    case BP_DTYPE_F8_E5M2:
+      return CUDA_R_8F_E5M2;
+    case BP_DTYPE_F16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_16BF;
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MatrixLibrary>> CublasLibrary::open(const Cublas& cublas, Device& device,
@@ -79,12 +92,15 @@ Result<const CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct&
   const Key key{p.dtype, p.n_rows, p.n_columns, p.n_in, p.y_stride, p.w_row_bytes, p.x_row_bytes};
   const auto known = chosen_.find(key);
   if (known != chosen_.end()) return &known->second;
-  const cudaDataType_t type = p.dtype == BP_DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
-  const auto elements = [](uint64_t n_bytes) { return static_cast<int64_t>(n_bytes / 2); };
+  const bool is_fp8 = p.dtype == BP_DTYPE_F8_E4M3 || p.dtype == BP_DTYPE_F8_E5M2;
+  const cudaDataType_t w_type = type_of(p.dtype), x_type = is_fp8 ? CUDA_R_8F_E4M3 : w_type;
+  const auto elements = [=](uint64_t n_bytes) {
+    return static_cast<int64_t>(is_fp8 ? n_bytes : n_bytes / 2);
+  };
   Chosen chosen;
   const Status status = [&]() -> Status {
-    BP_CUBLAS(MatrixLayoutCreate, &chosen.w, type, p.n_in, p.n_columns, elements(p.w_row_bytes));
-    BP_CUBLAS(MatrixLayoutCreate, &chosen.x, type, p.n_in, p.n_rows, elements(p.x_row_bytes));
+    BP_CUBLAS(MatrixLayoutCreate, &chosen.w, w_type, p.n_in, p.n_columns, elements(p.w_row_bytes));
+    BP_CUBLAS(MatrixLayoutCreate, &chosen.x, x_type, p.n_in, p.n_rows, elements(p.x_row_bytes));
     BP_CUBLAS(MatrixLayoutCreate, &chosen.y, CUDA_R_32F, p.n_columns, p.n_rows, p.y_stride);
     return find_algorithm(chosen);
   }();

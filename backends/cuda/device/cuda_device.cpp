@@ -42,16 +42,17 @@ Result<int> count_devices() {
   return n;
 }
 
-constexpr uint32_t kMinCapability = 80;  // of the kernels
+constexpr uint32_t kMinCapability = 80;     // of the kernels
+constexpr uint32_t kMinFp8Capability = 89;  // of cuBLASLt's products of 8-bit floats
 
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_device(const Params& params) {
-  return CudaDevice::open(static_cast<int>(params.get_int("device", 0)),
-                          params.get_bool("matrix_library", true));
+  BP_ASSIGN(const DeviceChoices choices, read_choices(params));
+  return CudaDevice::open(static_cast<int>(params.get_int("device", 0)), choices);
 }
 
-Result<std::unique_ptr<Device>> CudaDevice::open(int index, bool with_matrix_library) {
+Result<std::unique_ptr<Device>> CudaDevice::open(int index, const DeviceChoices& choices) {
   const BlockedSignals blocked;
   BP_ASSIGN(const int n, count_devices());
   if (index < 0 || index >= n) {
@@ -70,10 +71,13 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index, bool with_matrix_lib
     return unsupported(info.name + " has compute capability " + std::to_string(properties.major) +
                        "." + std::to_string(properties.minor) + ", 8.0 or higher is needed");
   }
+  info.has_byte_tiles = choices.byte_tiles;
+  info.has_fp8_products = choices.fp8_products && choices.matrix_library &&
+                          info.compute_capability >= kMinFp8Capability;
   auto device = std::make_unique<CudaDevice>(index, std::move(info));
   BP_TRY(device->make_current());
   BP_CUDA(cudaFree(nullptr));  // makes the context
-  if (with_matrix_library) device->open_cublas();
+  if (choices.matrix_library) device->open_cublas();
   return std::unique_ptr<Device>(std::move(device));
 }
 

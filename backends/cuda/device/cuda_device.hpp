@@ -7,13 +7,14 @@
 
 #include "backends/cuda/device/cublas.hpp"
 #include "backends/cuda/device/device.hpp"
+#include "backends/cuda/device/open_device.hpp"
 
 namespace bp::cuda {
 
 class CudaDevice : public Device {
  public:
   // Device `index` of those that the process sees.
-  static Result<std::unique_ptr<Device>> open(int index, bool with_matrix_library);
+  static Result<std::unique_ptr<Device>> open(int index, const DeviceChoices& choices);
   CudaDevice(int index, DeviceInfo info) : index_(index), info_(std::move(info)) {}
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }

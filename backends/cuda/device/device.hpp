@@ -21,6 +21,9 @@ struct DeviceInfo {
   uint32_t shared_bytes_per_block = 0;  // that a launch may ask for
   bool has_matrix_library = false;      // see make_matrix_library
   std::string library_failure;          // why there is none, where one was wanted
+  // As configured, where the device can.
+  bool has_byte_tiles = false;    // prompts of quantised models by int8 tensor cores
+  bool has_fp8_products = false;  // many rows of 8-bit floats by that library
   uint64_t total_bytes = 0;
 };
 

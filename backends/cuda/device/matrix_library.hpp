@@ -1,5 +1,6 @@
 #pragma once
-// Products of 16-bit matrices by somebody else: cuBLASLt on a GPU, a plain loop in the emulator.
+// Products of 16-bit and 8-bit matrices by somebody else: cuBLASLt on a GPU, a plain loop in the
+// emulator.
 
 #include "backends/cuda/device/device.hpp"
 #include "backplane/dtype.h"
@@ -8,7 +9,7 @@ namespace bp::cuda {
 
 // y[r][c] = x[r] . w[c], sums in f32. Rows of w and x from 16 to 16 bytes.
 struct LibraryProduct {
-  bp_dtype dtype = BP_DTYPE_NONE;  // of w and x: f16 or bf16
+  bp_dtype dtype = BP_DTYPE_NONE;  // of w and x: f16 or bf16; x is e4m3 where w is 8-bit floats
   const void* w = nullptr;
   const void* x = nullptr;
   float* y = nullptr;

@@ -41,6 +41,8 @@ EmulatedDevice::EmulatedDevice(const EmulatedSettings& settings) : settings_(set
   info_.n_multiprocessors = 4;
   info_.shared_bytes_per_block = 99 << 10;
   info_.has_matrix_library = settings.has_matrix_library;
+  info_.has_byte_tiles = settings.has_byte_tiles;
+  info_.has_fp8_products = settings.has_fp8_products;
   info_.total_bytes = settings.total_bytes;
 }
 

@@ -16,6 +16,8 @@ struct EmulatedSettings {
   Order order = Order::kForward;
   uint64_t total_bytes = uint64_t{192} << 20;
   bool has_matrix_library = true;
+  bool has_byte_tiles = false;
+  bool has_fp8_products = false;
 };
 
 class EmulatedDevice : public Device {

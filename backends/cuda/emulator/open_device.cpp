@@ -8,7 +8,10 @@ namespace bp::cuda {
 
 Result<std::unique_ptr<Device>> open_device(const Params& params) {
   emulator::EmulatedSettings settings;
-  settings.has_matrix_library = params.get_bool("matrix_library", true);
+  BP_ASSIGN(const DeviceChoices choices, read_choices(params));
+  settings.has_matrix_library = choices.matrix_library;
+  settings.has_byte_tiles = choices.byte_tiles;
+  settings.has_fp8_products = choices.fp8_products;
   const std::string_view order = params.get_string("order", "forward");
   if (order == "reversed") {
     settings.order = emulator::Order::kReversed;

@@ -2,6 +2,8 @@
 
 #include "backends/cuda/kernels/ptx.cuh"
 
+#include <algorithm>
+
 namespace bp::cuda {
 
 namespace {
@@ -113,8 +115,12 @@ void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   mma<BF16>(c, a, b);
 }
-void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+void mma_s8_32(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], uint32_t start) {
+  std::fill_n(c, 4, static_cast<int32_t>(start));
   mma<S8>(c, a, b);
+}
+void mma_s8_16(int32_t (&c)[4], const uint32_t (&a)[2], uint32_t b, uint32_t start) {
+  mma_s8_32(c, {a[0], a[1], 0, 0}, {b, 0}, start);
 }
 
 void load_matrices(uint32_t (&m)[4], const void* row) {

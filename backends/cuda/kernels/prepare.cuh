@@ -8,15 +8,23 @@ namespace bp::cuda {
 
 inline constexpr uint32_t kRunOfBytes = 16;
 
+inline constexpr float kLargestFloat = 3.402823466e38f;
+
 // 16 columns as signed bytes with one scale, which is a NaN where one of them is NaN or infinite.
+// A shared scale is that of a neighbouring lane too, which has the other half of 32 columns.
 __device__ __forceinline__ void write_bytes(const float (&x)[16], uint8_t* row, uint32_t n_in,
-                                            uint32_t first) {
+                                            uint32_t first, bool shares_scale) {
   float largest = 0;
   bool is_finite = true;
   BP_UNROLL
   for (uint32_t i = 0; i < 16; ++i) {
     largest = fmaxf(largest, fabsf(x[i]));
-    is_finite = is_finite && fabsf(x[i]) <= 3.402823466e38f;
+    is_finite = is_finite && fabsf(x[i]) <= kLargestFloat;
+  }
+  if (shares_scale) {
+    if (!is_finite) largest = INFINITY;
+    largest = fmaxf(largest, __shfl_xor_sync(3u << (lane_index() & ~1u), largest, 1));
+    is_finite = largest <= kLargestFloat;
   }
   const float scale = is_finite ? largest / 127.0f : __uint_as_float(0x7fc00000u);
   const float inverse = scale >= 1.17549435e-38f ? 1 / scale : 0;
@@ -45,18 +53,20 @@ __device__ __forceinline__ void write_halves(const float (&x)[16], uint8_t* row,
   to[1] = {words[4], words[5], words[6], words[7]};
 }
 
-// Columns [first, first + 16) of a row in its new form; zeros behind the last column.
+// Columns [first, first + 16) of a row in its new form; zeros behind the last column. Lanes 2 * i
+// and 2 * i + 1 come together, with the two halves of 32 columns.
 __device__ __forceinline__ void write_run(XForm form, const float (&x)[16], uint8_t* row,
                                           uint32_t n_in, uint32_t first) {
-  if (form == XForm::kBytes) {
-    write_bytes(x, row, n_in, first);
+  if (form == XForm::kBytes || form == XForm::kBytesOf32) {
+    write_bytes(x, row, n_in, first, form == XForm::kBytesOf32);
   } else {
     write_halves(x, row, first, form == XForm::kF16);
   }
 }
 // Columns that a row has in its new form.
 __device__ __forceinline__ uint32_t columns_of_form(XForm form, uint32_t n_in) {
-  return form == XForm::kBytes ? n_in : (n_in + kTileDepth - 1) / kTileDepth * kTileDepth;
+  const bool is_bytes = form == XForm::kBytes || form == XForm::kBytesOf32;
+  return is_bytes ? n_in : (n_in + kTileDepth - 1) / kTileDepth * kTileDepth;
 }
 
 }  // namespace bp::cuda

@@ -28,13 +28,15 @@ Geometry product_geometry(const ProductParams& p) {
   return {{n_blocks, divide_up(n_rows, rows_together), 1}, kProductWarps * 32, 0};
 }
 
-Geometry tile_geometry(const ProductParams& p, uint32_t n_warps) {
-  constexpr uint32_t kRowBytes = (kTileDepth + 8) * 2;
+Geometry tile_geometry(const ProductParams& p, uint32_t n_warps, TileBy by) {
   const uint32_t n_tiles = p.n_groups == 0 ? divide_up(p.n_rows, kTileRows)
                                            : tiles_of_pairs(p.n_rows * p.n_groups, p.n_matrices);
+  const uint32_t shared_bytes = by == TileBy::kBytes
+                                    ? 2 * kByteTileXBytes + n_warps * kByteTileWarpBytes
+                                    : 2 * kHalfTileXBytes + n_warps * kHalfTileWarpBytes;
   return {{divide_up(p.n_columns, n_warps * kTileColumnsOfWarp), n_tiles, p.n_splits},
           n_warps * 32,
-          (2 * kTileRows + n_warps * kTileColumnsOfWarp) * kRowBytes};
+          shared_bytes};
 }
 
 Geometry fold_geometry(const ProductParams& p) {
@@ -46,7 +48,11 @@ ProductsKernel packed_rows_kernel(bp_dtype dtype, uint32_t n_rows) {
   return kernel.function != nullptr ? kernel : packed_rows_kernel_b(dtype, n_rows);
 }
 
-ProductsKernel tile_kernel(bp_dtype dtype) {
+ProductsKernel tile_kernel(bp_dtype dtype, TileBy by) {
+  if (by == TileBy::kBytes) {
+    const auto kernel = byte_tile_kernel_a(dtype);
+    return kernel.function != nullptr ? kernel : byte_tile_kernel_b(dtype);
+  }
   for (const auto find : {tile_kernel_of_floats, tile_kernel_a, tile_kernel_b}) {
     const auto kernel = find(dtype);
     if (kernel.function != nullptr) return kernel;

@@ -13,10 +13,12 @@ namespace bp::cuda {
 
 // What the rows of x are for a kernel.
 enum class XForm : uint32_t {
-  kFloats,  // as they are
-  kBytes,   // signed bytes with a scale for 16, then for each 16 {scale, scale * their sum}
-  kBf16,    // zeros behind the last column up to a multiple of kTileDepth
+  kFloats,     // as they are
+  kBytes,      // signed bytes with a scale for 16, then for each 16 {scale, scale * their sum}
+  kBytesOf32,  // the same, where each two runs of 16 have one scale
+  kBf16,       // zeros behind the last column up to a multiple of kTileDepth
   kF16,
+  kFp8,  // e4m3 with a scale for the row, zeros behind likewise; behind all rows their scales
 };
 
 // Rows in another form. Rows of groups that have their own part of x follow each other.
@@ -52,9 +54,10 @@ struct ProductParams {
   Rows ids;  // whole numbers as floats; or null
   TilesOfPairs tiles;
   // How the columns of x are split up.
-  uint32_t n_slices = 1;      // among warps of a block: 1, 2 or 4
-  uint32_t n_splits = 1;      // among blocks
-  float* partials = nullptr;  // [n_splits, n_rows, n_columns], where n_splits > 1
+  uint32_t n_slices = 1;              // among warps of a block: 1, 2 or 4
+  uint32_t n_splits = 1;              // among blocks
+  float* partials = nullptr;          // [n_splits, n_rows, n_columns], where n_splits > 1
+  const float* row_scales = nullptr;  // of the sums that the fold finishes; or null
 };
 
 inline constexpr uint32_t kMaxParts = 3;
@@ -78,8 +81,12 @@ using ProductsKernel = Kernel<ProductsParams>;
 
 inline constexpr uint32_t kProductWarps = 4;  // of a block
 inline constexpr uint32_t kProductRows = 8;   // that share one reading of the weight
-inline constexpr uint32_t kFloatsOfLane = 8;  // columns of x that a lane takes at a time
-inline constexpr uint32_t kBytesOfLane = 32;  // likewise, of x in bytes
+
+// Columns of x that a lane takes at a time, for 16 bytes of the weight where it can.
+[[nodiscard]] constexpr uint32_t columns_of_lane(bp_dtype dtype) {
+  if (is_in_planes(dtype)) return 32;
+  return dtype == BP_DTYPE_F8_E4M3 || dtype == BP_DTYPE_F8_E5M2 ? 16 : 8;
+}
 
 // Rows of y that a warp computes together: of types that few models have, there is one kernel.
 [[nodiscard]] constexpr uint32_t product_rows_together(bp_dtype dtype, uint32_t n_rows) {
@@ -90,8 +97,8 @@ inline constexpr uint32_t kBytesOfLane = 32;  // likewise, of x in bytes
   return rows_together == 1 ? 4 : 2;
 }
 // Warps that share the columns of x, by how often a warp would have to go around.
-[[nodiscard]] constexpr uint32_t product_slices(XForm form, uint32_t n_in) {
-  const uint32_t n = divide_up(n_in, 32 * (form == XForm::kBytes ? kBytesOfLane : kFloatsOfLane));
+[[nodiscard]] constexpr uint32_t product_slices(bp_dtype dtype, uint32_t n_in) {
+  const uint32_t n = divide_up(n_in, 32 * columns_of_lane(dtype));
   return n >= kProductWarps ? kProductWarps : n >= 2 ? 2 : 1;
 }
 [[nodiscard]] Geometry product_geometry(const ProductParams& p);
@@ -108,18 +115,30 @@ inline constexpr uint32_t kTileRows = 64;
 inline constexpr uint32_t kTileDepth = 128;  // columns of x of a step
 inline constexpr uint32_t kTileColumnsOfWarp = 16;
 
+// Shared memory of a step: 128 columns of x and of a warp's columns, with what keeps rows apart.
+inline constexpr uint32_t kHalfTileXBytes = kTileRows * (kTileDepth + 8) * 2;
+inline constexpr uint32_t kHalfTileWarpBytes = kTileColumnsOfWarp * (kTileDepth + 8) * 2;
+inline constexpr uint32_t kByteTileXBytes = kTileRows * (kTileDepth + 16 + 80);
+inline constexpr uint32_t kByteTileWarpBytes = kTileColumnsOfWarp * (kTileDepth + 16 + 64);
+
+enum class TileBy { kHalves, kBytes };
+
 // n_warps: 4 or 8, of a block; each has its columns.
-[[nodiscard]] Geometry tile_geometry(const ProductParams& p, uint32_t n_warps);
-// All types that are at most 16 bits wide and have tiles of their own; others are expanded first.
-[[nodiscard]] ProductsKernel tile_kernel(bp_dtype dtype);
+[[nodiscard]] Geometry tile_geometry(const ProductParams& p, uint32_t n_warps, TileBy by);
+// By halves all types that are at most 16 bits wide and have tiles of their own; others are
+// expanded first. By bytes those in planes.
+[[nodiscard]] ProductsKernel tile_kernel(bp_dtype dtype, TileBy by);
 
 // y = finish(the sum of the partials, in their order); finish(y) where nothing was split
 [[nodiscard]] Geometry fold_geometry(const ProductParams& p);
 [[nodiscard]] ProductsKernel fold_kernel();
 
-// Bytes of a prepared row, whatever its form.
+// Bytes of a prepared row, whatever its form; rows of 8-bit floats follow each other more closely.
 [[nodiscard]] constexpr uint32_t prepared_bytes(uint32_t n_in) {
   return round_up(n_in, kTileDepth) * 2;
+}
+[[nodiscard]] constexpr uint32_t fp8_row_bytes(uint32_t n_in) {
+  return round_up(n_in, kTileDepth);
 }
 
 }  // namespace bp::cuda

@@ -1,5 +1,5 @@
 // Up to 8 rows of floats by weights widened to floats: a warp for two or four columns of y, whose
-// weights are read 8 columns of x at a time.
+// weights are read 8 or 16 columns of x at a time.
 
 #include "backends/cuda/kernels/formats/all.cuh"
 #include "backends/cuda/kernels/product_place.cuh"
@@ -23,6 +23,31 @@ __device__ __forceinline__ void load_x(const float* x, uint32_t first, uint32_t 
   for (uint32_t i = 0; i < 8; ++i) out[i] = first + i < n ? x[first + i] : 0;
 }
 
+// What a lane reads of a weight's row at a time: eights of columns.
+template <bp_dtype kDtype, uint32_t kEights = columns_of_lane(kDtype) / 8>
+struct Read {
+  Eight values;
+  __device__ void load(const Matrix& m, const uint8_t* row, uint32_t piece) {
+    read_group<kDtype>(m, row, piece, values);
+  }
+  __device__ void widen(uint32_t, Eight& out) const {
+    BP_UNROLL
+    for (uint32_t k = 0; k < 8; ++k) out[k] = values[k];
+  }
+};
+// 8-bit floats as they are stored; rows are whole pieces of 16 bytes.
+template <bp_dtype kDtype>
+struct Read<kDtype, 2> {
+  uint4 bits;
+  __device__ void load(const Matrix&, const uint8_t* row, uint32_t piece) {
+    bits = load_16(row + piece * 16);
+  }
+  __device__ void widen(uint32_t eight, Eight& out) const {
+    const uint2 half = eight == 0 ? uint2{bits.x, bits.y} : uint2{bits.z, bits.w};
+    Format<kDtype>::widen(half, out);
+  }
+};
+
 template <bp_dtype kDtype, uint32_t kRows>
 __global__ void __launch_bounds__(kProductWarps* kWarp)
     product_rows(const __grid_constant__ ProductsParams all) {
@@ -37,22 +62,28 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const float* x = p.x.data + static_cast<uint64_t>(row) * p.x.stride + part * n_in;
   const bool is_aligned = part * n_in % 4 == 0;
   float sums[kRows * kColumns] = {};
-  const uint32_t n_pieces = (n_in + kFloatsOfLane - 1) / kFloatsOfLane;
+  constexpr uint32_t kPiece = columns_of_lane(kDtype);
+  const uint32_t n_pieces = (n_in + kPiece - 1) / kPiece;
   for (uint32_t i = at.slice * kWarp + lane_index(); i < n_pieces; i += p.n_slices * kWarp) {
-    Eight w[kColumns];
+    Read<kDtype> read[kColumns];
     BP_UNROLL
-    for (uint32_t c = 0; c < kColumns; ++c) {
-      read_group<kDtype>(p.weight, weight_row(p, at, c), i, w[c]);
-    }
+    for (uint32_t c = 0; c < kColumns; ++c) read[c].load(p.weight, weight_row(p, at, c), i);
     BP_UNROLL
-    for (uint32_t r = 0; r < kRows; ++r) {
-      if (r >= at.n_rows) break;
-      Eight own;
-      load_x(x + static_cast<uint64_t>(r) * p.x.stride, i * kFloatsOfLane, n_in, is_aligned, own);
+    for (uint32_t e = 0; e < kPiece / 8; ++e) {
+      Eight w[kColumns];
       BP_UNROLL
-      for (uint32_t c = 0; c < kColumns; ++c) {
+      for (uint32_t c = 0; c < kColumns; ++c) read[c].widen(e, w[c]);
+      BP_UNROLL
+      for (uint32_t r = 0; r < kRows; ++r) {
+        if (r >= at.n_rows) break;
+        Eight own;
+        load_x(x + static_cast<uint64_t>(r) * p.x.stride, i * kPiece + e * 8, n_in, is_aligned,
+               own);
         BP_UNROLL
-        for (uint32_t k = 0; k < 8; ++k) sums[c * kRows + r] += own[k] * w[c][k];
+        for (uint32_t c = 0; c < kColumns; ++c) {
+          BP_UNROLL
+          for (uint32_t k = 0; k < 8; ++k) sums[c * kRows + r] += own[k] * w[c][k];
+        }
       }
     }
   }

@@ -65,6 +65,19 @@ inline uint8_t e4m3_bits(float x) {
 
 #endif
 
+// Two 8-bit floats of a register's low half, the first in its low byte.
+__device__ __forceinline__ float2 e4m3_pair(uint32_t bits) {
+#if defined(__CUDACC__)
+  const auto pair = static_cast<__nv_fp8x2_storage_t>(bits);
+  return __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)));
+#else
+  return {e4m3_value(static_cast<uint8_t>(bits)), e4m3_value(static_cast<uint8_t>(bits >> 8))};
+#endif
+}
+__device__ __forceinline__ float2 e5m2_pair(uint32_t bits) {
+  return {e5m2_value(static_cast<uint8_t>(bits)), e5m2_value(static_cast<uint8_t>(bits >> 8))};
+}
+
 // Two narrow floats of a register, the first in its low half.
 __device__ __forceinline__ uint32_t pack_f16(float low, float high) {
   return static_cast<uint32_t>(f16_bits(low)) | static_cast<uint32_t>(f16_bits(high)) << 16;
@@ -107,20 +120,29 @@ __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4],
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// k = 32
-__device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4],
-                                       const uint32_t (&b)[2]) {
+// k = 32; c is the sum and `start`.
+__device__ __forceinline__ void mma_s8_32(int32_t (&c)[4], const uint32_t (&a)[4],
+                                          const uint32_t (&b)[2], uint32_t start) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      "{%10,%10,%10,%10};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
+}
+// k = 16: the lower half of the one above.
+__device__ __forceinline__ void mma_s8_16(int32_t (&c)[4], const uint32_t (&a)[2], uint32_t b,
+                                          uint32_t start) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+      "{%7,%7,%7,%7};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b), "r"(start));
 }
 
 #else
 
 void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
-void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+void mma_s8_32(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], uint32_t start);
+void mma_s8_16(int32_t (&c)[4], const uint32_t (&a)[2], uint32_t b, uint32_t start);
 
 #endif
 

@@ -1,6 +1,6 @@
 #include "backends/cuda/kernels/formats/families.hpp"
 #include "backends/cuda/kernels/kernel_lists.hpp"
-#include "backends/cuda/kernels/tiles.cuh"
+#include "backends/cuda/kernels/tile_halves.cuh"
 
 namespace bp::cuda {
 

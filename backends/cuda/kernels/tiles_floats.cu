@@ -1,6 +1,6 @@
 #include "backends/cuda/kernels/formats/families.hpp"
 #include "backends/cuda/kernels/kernel_lists.hpp"
-#include "backends/cuda/kernels/tiles.cuh"
+#include "backends/cuda/kernels/tile_halves.cuh"
 
 namespace bp::cuda {
 
@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(256) fold_partials(const __grid_constant__ Pro
     const uint64_t partial_row = static_cast<uint64_t>(s) * p.n_rows + row;
     sum += p.n_splits == 1 ? y : p.partials[partial_row * p.n_columns + column];
   }
+  if (p.row_scales != nullptr) sum *= p.row_scales[row];
   y = finish(p.epilogue, sum, column);
 }
 

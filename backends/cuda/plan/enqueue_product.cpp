@@ -20,6 +20,7 @@ uint64_t prepared_key(const PlannedProduct& product) {
   if (is_plain(shape.dtype)) family = 1;
   if (shape.dtype == BP_DTYPE_F16) family = 2;
   if (shape.dtype == BP_DTYPE_F32) family = 4;
+  if (may_be_fp8(shape, product.device)) family = 5;
   if (shape.n_groups > 0) family |= shape.n_matrices > kMaxExperts ? 16 : 8;
   return uint64_t{shape.n_in} << 32 | uint64_t{product.n_parts} << 8 | family;
 }
@@ -78,16 +79,20 @@ void add_scratch(Planner& planner, Together& products) {
   for (PlannedProduct& product : products) product.partials = partials;
 }
 
+bool go_together(const PlannedProduct& a, const PlannedProduct& b) {
+  return a.shape.dtype == b.shape.dtype &&
+         may_be_fp8(a.shape, a.device) == may_be_fp8(b.shape, b.device);
+}
+
 // Neighbours that take the same kernels are launched together.
 void add(Planner& planner, std::vector<PlannedProduct> products) {
   for (size_t i = 0; i < products.size();) {
     Together together;
     for (; i < products.size() && together.size() < kMaxParts; ++i) {
-      if (!together.empty() && products[i].shape.dtype != together[0].shape.dtype) break;
+      if (!together.empty() && !go_together(products[i], together[0])) break;
       together.push_back(products[i]);
     }
     for (PlannedProduct& product : together) {
-      product.device = planner.device();
       product.prepared = add_prepared(planner, product);
       product.sorted = add_sorted(planner, product);
     }
@@ -101,6 +106,9 @@ void add(Planner& planner, std::vector<PlannedProduct> products) {
 Prepared prepare_for_consumer(Planner& planner, uint32_t y) {
   const bp_weight_part* matrix = planner.matrix_of_consumer(y);
   if (matrix == nullptr || matrix->dtype == BP_DTYPE_F32) return {};
+  // A row's scale in 8-bit floats is not known before all of it is.
+  const bool is_fp8 = matrix->dtype == BP_DTYPE_F8_E4M3 || matrix->dtype == BP_DTYPE_F8_E5M2;
+  if (is_fp8 && planner.device().has_fp8_products) return {};
   PlannedProduct product;
   product.shape.dtype = matrix->dtype;
   product.shape.n_in = planner.width(y);
@@ -121,6 +129,7 @@ void add_products(Planner& planner, std::span<const ProductSpec> specs) {
   std::vector<PlannedProduct> products;
   for (const ProductSpec& spec : specs) {
     PlannedProduct& product = products.emplace_back();
+    product.device = planner.device();
     product.shape = {spec.weight->source().dtype, spec.weight->source().n_columns,
                      planner.width(spec.y)};
     product.x = spec.x;
@@ -139,6 +148,7 @@ void add_group_products(Planner& planner, std::span<const GroupProductSpec> spec
   std::vector<PlannedProduct> products;
   for (const GroupProductSpec& spec : specs) {
     PlannedProduct& product = products.emplace_back();
+    product.device = planner.device();
     const uint32_t n_columns = planner.width(spec.y) / spec.n_groups;
     const SourceRows& source = spec.weight->source();
     product.shape = {source.dtype, source.n_columns, n_columns, spec.n_groups,

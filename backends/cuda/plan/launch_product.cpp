@@ -30,6 +30,14 @@ ProductParams params_of(const StageContext& c, const PlannedProduct& product) {
   return p;
 }
 
+// Rows of 8-bit floats, and the scales behind them.
+PreparedRows fp8_rows(const StageContext& c, const PlannedProduct& product) {
+  return {c.bytes(product.prepared), fp8_row_bytes(product.shape.n_in)};
+}
+float* fp8_scales(const PreparedRows& rows, uint32_t n_rows) {
+  return reinterpret_cast<float*>(rows.data + n_rows * rows.stride_bytes);
+}
+
 ProductsParams params_of(const StageContext& c, const Together& products) {
   ProductsParams all;
   all.n_parts = static_cast<uint32_t>(products.size());
@@ -40,9 +48,7 @@ ProductsParams params_of(const StageContext& c, const Together& products) {
 Status launch_rows(const StageContext& c, const Together& products, bool is_packed) {
   const ProductShape& shape = products[0].shape;
   ProductsParams all = params_of(c, products);
-  for (ProductParams& p : all.parts) {
-    p.n_slices = product_slices(is_packed ? XForm::kBytes : XForm::kFloats, shape.n_in);
-  }
+  for (ProductParams& p : all.parts) p.n_slices = product_slices(shape.dtype, shape.n_in);
   const uint32_t n_rows = shape.n_groups > 0 ? 1 : all.parts[0].n_rows;
   const auto kernel = is_packed ? packed_rows_kernel(shape.dtype, n_rows)
                                 : product_rows_kernel(shape.dtype, n_rows);
@@ -59,7 +65,8 @@ ProductShape whole_shape(const ProductsParams& all, const ProductShape& of_one) 
   return shape;
 }
 
-Status launch_tiles(const StageContext& c, const PlannedProduct& first, ProductsParams& all) {
+Status launch_tiles(const StageContext& c, const PlannedProduct& first, ProductsParams& all,
+                    TileBy by = TileBy::kHalves) {
   const ProductShape shape = whole_shape(all, first.shape);
   const uint32_t n_rows = all.parts[0].n_rows;
   const uint32_t n_splits =
@@ -72,32 +79,60 @@ Status launch_tiles(const StageContext& c, const PlannedProduct& first, Products
     if (n_splits > 1) partials += uint64_t{n_splits} * n_rows * p.n_columns;
   }
   const uint32_t n_warps = tile_warps(shape, n_rows);
-  const Geometry geometry = lay_out_parts(
-      all, 0, [n_warps](const ProductParams& p) { return tile_geometry(p, n_warps); });
-  BP_TRY(c.stream.launch(tile_kernel(shape.dtype), geometry, all));
+  const Geometry geometry =
+      lay_out_parts(all, 0, [=](const ProductParams& p) { return tile_geometry(p, n_warps, by); });
+  BP_TRY(c.stream.launch(tile_kernel(shape.dtype, by), geometry, all));
   if (n_splits == 1) return {};
   return c.stream.launch(fold_kernel(), lay_out_parts(all, 1, fold_geometry), all);
+}
+
+// Unsplit, where partial sums are not planned for.
+Status launch_unsplit_tiles(const StageContext& c, const PlannedProduct& product,
+                            const ProductParams& p) {
+  PlannedProduct unsplit = product;
+  unsplit.partials = kNoBuffer;
+  ProductsParams all;
+  all.parts[0] = p;
+  return launch_tiles(c, unsplit, all);
 }
 
 bool is_trivial(const Epilogue& e) {
   return e.bias == nullptr && e.scale == 1 && e.softcap == 0 && e.activation == 0;
 }
 
-// By tiles where the library has no way; unsplit, since their partial sums are not planned for.
+LibraryProduct library_product(const ProductParams& p) {
+  const uint8_t* w = p.weight.data + p.first_column * p.weight.row_bytes;
+  return {p.weight.dtype,          w,          p.prepared.data, p.y.data,    p.weight.row_bytes,
+          p.prepared.stride_bytes, p.y.stride, p.n_rows,        p.n_columns, p.weight.n_columns};
+}
+
+// By tiles where the library has no way.
 Status launch_library(const StageContext& c, const PlannedProduct& product,
                       const ProductParams& p) {
+  const Status status = c.library->multiply(library_product(p));
+  if (status.code() == Code::kUnsupported) return launch_unsplit_tiles(c, product, p);
+  if (!status.ok() || is_trivial(p.epilogue)) return status;
   ProductsParams all;
   all.parts[0] = p;
-  const uint8_t* w = p.weight.data + p.first_column * p.weight.row_bytes;
-  const Status status = c.library->multiply(
-      {p.weight.dtype, w, p.prepared.data, p.y.data, p.weight.row_bytes, p.prepared.stride_bytes,
-       p.y.stride, p.n_rows, p.n_columns, p.weight.n_columns});
+  return c.stream.launch(fold_kernel(), fold_geometry(p), all);
+}
+
+// Sums are scaled by the fold. Where the library has no way, x becomes bf16 for tiles, in the same
+// buffer, and 8-bit floats again for the products that come after.
+Status launch_fp8(const StageContext& c, const PlannedProduct& product,
+                  const ProductParams& whole) {
+  ProductParams p = whole;
+  p.prepared = fp8_rows(c, product);
+  p.row_scales = fp8_scales(p.prepared, p.n_rows);
+  const Status status = c.library->multiply(library_product(p));
   if (status.code() == Code::kUnsupported) {
-    PlannedProduct unsplit = product;
-    unsplit.partials = kNoBuffer;
-    return launch_tiles(c, unsplit, all);
+    BP_TRY(prepare_rows(c, product, XForm::kBf16));
+    BP_TRY(launch_unsplit_tiles(c, product, whole));
+    return prepare_rows(c, product, XForm::kFp8);
   }
-  if (!status.ok() || is_trivial(p.epilogue)) return status;
+  BP_TRY(status);
+  ProductsParams all;
+  all.parts[0] = p;
   return c.stream.launch(fold_kernel(), fold_geometry(p), all);
 }
 
@@ -138,10 +173,13 @@ TilesOfPairs sorted_pairs(const StageContext& c, const PlannedProduct& product, 
 Status launch_each(const StageContext& c, const Together& products, ProductKind kind) {
   for (const PlannedProduct& product : products) {
     const ProductParams p = params_of(c, product);
-    const bool is_expanded = kind != ProductKind::kLibrary;
-    const bool by_library = kind != ProductKind::kExpandedTiles;
-    BP_TRY(is_expanded ? launch_expanded(c, product, p, by_library)
-                       : launch_library(c, product, p));
+    if (kind == ProductKind::kLibrary) {
+      BP_TRY(launch_library(c, product, p));
+    } else if (kind == ProductKind::kFp8Library) {
+      BP_TRY(launch_fp8(c, product, p));
+    } else {
+      BP_TRY(launch_expanded(c, product, p, kind == ProductKind::kExpandedLibrary));
+    }
   }
   return {};
 }
@@ -149,8 +187,11 @@ Status launch_each(const StageContext& c, const Together& products, ProductKind 
 }  // namespace
 
 Status prepare_rows(const StageContext& c, const PlannedProduct& product) {
+  return prepare_rows(c, product, form_of(product.kind(c.n_rows(product.x)), product.shape.dtype));
+}
+
+Status prepare_rows(const StageContext& c, const PlannedProduct& product, XForm form) {
   const uint32_t n_rows = c.n_rows(product.x);
-  const XForm form = form_of(product.kind(n_rows), product.shape.dtype);
   const bool has_gate = product.gate.b != kNoBuffer;
   PrepareParams p;
   p.x = product.gate.params;
@@ -167,13 +208,16 @@ Status prepare_rows(const StageContext& c, const PlannedProduct& product) {
   p.n_rows = n_rows;
   p.n_parts = product.n_parts;
   p.n_in = product.shape.n_in;
-  return c.stream.launch(prepare_kernel(), prepare_geometry(p), p);
+  if (form != XForm::kFp8) return c.stream.launch(prepare_kernel(), prepare_geometry(p), p);
+  p.out = fp8_rows(c, product);
+  p.scales = fp8_scales(p.out, n_rows);
+  return c.stream.launch(prepare_fp8_kernel(), prepare_fp8_geometry(p), p);
 }
 
 Status sort_pairs(const StageContext& c, const PlannedProduct& product) {
   SortPairsParams p;
   p.n_rows = c.n_rows(product.y);
-  if (product.kind(p.n_rows) != ProductKind::kTiles) return {};
+  if (!is_tiles(product.kind(p.n_rows))) return {};
   if (product.ids != kNoBuffer) p.ids = c.rows(product.ids);
   p.n_groups = product.shape.n_groups;
   p.n_matrices = product.shape.n_matrices;
@@ -193,12 +237,13 @@ Status launch_products(const StageContext& c, const Together& products) {
   if (kind == ProductKind::kRows || kind == ProductKind::kPackedRows) {
     return launch_rows(c, products, kind == ProductKind::kPackedRows);
   }
-  if (kind != ProductKind::kTiles) return launch_each(c, products, kind);
+  if (!is_tiles(kind)) return launch_each(c, products, kind);
   ProductsParams all = params_of(c, products);
   if (first.shape.n_groups > 0) {
     for (ProductParams& p : all.parts) p.tiles = sorted_pairs(c, first, n_rows);
   }
-  return launch_tiles(c, first, all);
+  return launch_tiles(c, first, all,
+                      kind == ProductKind::kByteTiles ? TileBy::kBytes : TileBy::kHalves);
 }
 
 }  // namespace bp::cuda

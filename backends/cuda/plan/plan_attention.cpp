@@ -76,7 +76,7 @@ void add_attend(Planner& planner, const bp_attr_attention& a) {
     if (p.n_splits > 1) p.partials = reinterpret_cast<float*>(c.bytes(splits));
     BP_TRY(c.stream.launch(flash_kernel(p), flash_geometry(p), p));
     if (p.n_splits == 1) return prepare_output(c, prepared, form, p);
-    const bool in_whole_runs = p.v.head_dim % 16 == 0;
+    const bool in_whole_runs = p.v.head_dim % (form == XForm::kBytesOf32 ? 32 : 16) == 0;
     if (form != XForm::kFloats && in_whole_runs) {
       p.form = form;
       p.prepared = {c.bytes(prepared.buffer), prepared_bytes(prepared.n_in)};

@@ -33,6 +33,7 @@ using Together = std::vector<PlannedProduct>;
 
 // x in the form that the product takes, combined first where it has a gate.
 Status prepare_rows(const StageContext& c, const PlannedProduct& product);
+Status prepare_rows(const StageContext& c, const PlannedProduct& product, XForm form);
 // The pairs of a group product, where tiles are taken.
 Status sort_pairs(const StageContext& c, const PlannedProduct& product);
 // After both.

@@ -42,13 +42,17 @@ uint64_t partial_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceI
 }  // namespace
 
 ProductKind product_kind(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
-  const bool has_tiles = tile_kernel(shape.dtype).function != nullptr;
+  const bool has_tiles = tile_kernel(shape.dtype, TileBy::kHalves).function != nullptr;
   const bool is_few = n_rows <= kProductRows || shape.dtype == BP_DTYPE_F32;
   const bool one_by_one = shape.n_groups > 0 && (!has_tiles || shape.n_matrices > kMaxExperts);
   if (is_few || one_by_one) {
     return is_in_planes(shape.dtype) ? ProductKind::kPackedRows : ProductKind::kRows;
   }
+  if (device.has_byte_tiles && is_in_planes(shape.dtype) && n_rows >= kByteTileRows) {
+    return ProductKind::kByteTiles;
+  }
   if (shape.n_groups > 0) return ProductKind::kTiles;
+  if (may_be_fp8(shape, device) && n_rows >= kFp8LibraryRows) return ProductKind::kFp8Library;
   if (device.has_matrix_library) {
     if (is_half(shape.dtype) && n_rows >= kLibraryRows) return ProductKind::kLibrary;
     if (!is_half(shape.dtype) && n_rows >= kExpandedLibraryRows) {
@@ -58,10 +62,26 @@ ProductKind product_kind(const ProductShape& shape, uint32_t n_rows, const Devic
   return has_tiles ? ProductKind::kTiles : ProductKind::kExpandedTiles;
 }
 
+// Rows of both from 16 to 16 bytes, of whole vectors.
+bool may_be_fp8(const ProductShape& shape, const DeviceInfo& device) {
+  const bool is_fp8 = shape.dtype == BP_DTYPE_F8_E4M3 || shape.dtype == BP_DTYPE_F8_E5M2;
+  return device.has_fp8_products && device.has_matrix_library && is_fp8 && shape.n_groups == 0 &&
+         shape.n_in % 16 == 0 && shape.n_columns % 16 == 0;
+}
+
 XForm form_of(ProductKind kind, bp_dtype dtype) {
-  if (kind == ProductKind::kRows) return XForm::kFloats;
-  if (kind == ProductKind::kPackedRows) return XForm::kBytes;
-  return dtype == BP_DTYPE_F16 ? XForm::kF16 : XForm::kBf16;
+  switch (kind) {
+    case ProductKind::kRows:
+      return XForm::kFloats;
+    case ProductKind::kPackedRows:
+      return XForm::kBytes;
+    case ProductKind::kByteTiles:
+      return XForm::kBytesOf32;
+    case ProductKind::kFp8Library:
+      return XForm::kFp8;
+    default:
+      return dtype == BP_DTYPE_F16 ? XForm::kF16 : XForm::kBf16;
+  }
 }
 
 // Few rows need little of a block, and then more blocks read weights at once.
@@ -85,7 +105,7 @@ uint32_t tile_splits(const ProductShape& shape, uint32_t n_rows, const DeviceInf
 uint64_t most_partial_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
   const ProductKind fewest = product_kind(shape, kProductRows + 1, device);
   if (n_rows <= kProductRows || shape.n_groups > 0 ||
-      (fewest != ProductKind::kTiles && fewest != ProductKind::kExpandedTiles)) {
+      (!is_tiles(fewest) && fewest != ProductKind::kExpandedTiles)) {
     return 0;
   }
   if (!is_expanded(fewest)) return partial_bytes(shape, n_rows, device);
@@ -110,8 +130,7 @@ ProductShape slice_of(const ProductShape& shape, uint32_t first) {
 }
 
 uint64_t sorted_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
-  const bool is_sorted =
-      shape.n_groups > 0 && product_kind(shape, n_rows, device) == ProductKind::kTiles;
+  const bool is_sorted = shape.n_groups > 0 && is_tiles(product_kind(shape, n_rows, device));
   if (!is_sorted) return 0;
   const uint64_t n_pairs = uint64_t{n_rows} * shape.n_groups;
   return (n_pairs + 3 * (n_pairs / kTileRows + 1 + shape.n_matrices)) * sizeof(uint32_t);

@@ -11,9 +11,11 @@ namespace bp::cuda {
 enum class ProductKind {
   kRows,             // floats by widened weights
   kPackedRows,       // bytes by packed weights
-  kTiles,            // on tensor cores
+  kTiles,            // on tensor cores, in 16 bits
+  kByteTiles,        // likewise, in bytes
   kExpandedTiles,    // the weight made bf16 slice by slice, then tiles
   kLibrary,          // by the device's library of matrix products
+  kFp8Library,       // likewise, x in 8 bits too
   kExpandedLibrary,  // likewise, after the weight is made bf16
 };
 
@@ -27,7 +29,9 @@ struct ProductShape {
 
 inline constexpr uint32_t kWideTileRows = 33;  // tiles by kMostTileWarps
 inline constexpr uint32_t kMostTileWarps = 8;
+inline constexpr uint32_t kByteTileRows = 9;           // where bytes are wanted at all
 inline constexpr uint32_t kLibraryRows = 64;           // of 16-bit weights
+inline constexpr uint32_t kFp8LibraryRows = 64;        // where 8-bit floats are wanted at all
 inline constexpr uint32_t kExpandedLibraryRows = 256;  // of other weights
 inline constexpr uint64_t kSliceBytes = 32u << 20;     // of an expanded weight: it stays in the L2
 inline constexpr uint64_t kMostPartialBytes = 16u << 20;
@@ -35,6 +39,12 @@ inline constexpr uint64_t kMostPartialBytes = 16u << 20;
 [[nodiscard]] ProductKind product_kind(const ProductShape& shape, uint32_t n_rows,
                                        const DeviceInfo& device);
 [[nodiscard]] XForm form_of(ProductKind kind, bp_dtype dtype);
+
+[[nodiscard]] constexpr bool is_tiles(ProductKind kind) {
+  return kind == ProductKind::kTiles || kind == ProductKind::kByteTiles;
+}
+// Whether many rows of a shape would be multiplied in 8-bit floats.
+[[nodiscard]] bool may_be_fp8(const ProductShape& shape, const DeviceInfo& device);
 
 // How tiles are spread.
 [[nodiscard]] uint32_t tile_warps(const ProductShape& shape, uint32_t n_rows);

@@ -200,9 +200,26 @@ TEST_P(Emulator, MultipliesF16) {
 TEST_P(Emulator, MultipliesBF16) {
   check_product<uint16_t, float>(*this, *stream_, bf16_bits, mma_bf16);
 }
+int8_t whole_byte(float x) {
+  return static_cast<int8_t>(x);
+}
 TEST_P(Emulator, MultipliesS8) {
-  check_product<int8_t, int32_t>(
-      *this, *stream_, [](float x) { return static_cast<int8_t>(x); }, mma_s8);
+  check_product<int8_t, int32_t>(*this, *stream_, whole_byte,
+                                 [](int32_t(&c)[4], const uint32_t(&a)[4], const uint32_t(&b)[2]) {
+                                   int32_t sums[4];
+                                   mma_s8_32(sums, a, b, 1000);
+                                   for (int i = 0; i < 4; ++i) c[i] += sums[i] - 1000;
+                                 });
+}
+// Two halves of the depth one after the other.
+TEST_P(Emulator, MultipliesS8ByHalves) {
+  check_product<int8_t, int32_t>(*this, *stream_, whole_byte,
+                                 [](int32_t(&c)[4], const uint32_t(&a)[4], const uint32_t(&b)[2]) {
+                                   int32_t low[4], high[4];
+                                   mma_s8_16(low, {a[0], a[1]}, b[0], 0);
+                                   mma_s8_16(high, {a[2], a[3]}, b[1], 7);
+                                   for (int i = 0; i < 4; ++i) c[i] += low[i] + high[i] - 7;
+                                 });
 }
 
 struct Matrices {

@@ -62,28 +62,31 @@ TEST(Geometry, ExpertsOfALongPromptFit) {
 TEST(Geometry, TilesCoverRowsColumnsAndSplitsOfSharedMemoryThatEveryDeviceHas) {
   for (const uint32_t n_warps : {4u, 8u}) {
     for (const uint32_t n_rows : {9u, 64u, 65u, 4096u}) {
-      ProductParams p;
-      p.n_rows = n_rows;
-      p.n_columns = 4100;
-      p.n_splits = 3;
-      const Geometry g = tile_geometry(p, n_warps);
-      EXPECT_GE(g.grid[0] * n_warps * kTileColumnsOfWarp, p.n_columns);
-      EXPECT_GE(g.grid[1] * kTileRows, n_rows);
-      EXPECT_EQ(g.grid[2], 3u);
-      EXPECT_LE(g.shared_bytes, 99u << 10);
-      // The results, which take the place of the tiles.
-      const uint32_t n_results = kTileRows * (n_warps * kTileColumnsOfWarp + 8);
-      EXPECT_LE(n_results * sizeof(float), g.shared_bytes);
+      for (const TileBy by : {TileBy::kHalves, TileBy::kBytes}) {
+        ProductParams p;
+        p.n_rows = n_rows;
+        p.n_columns = 4100;
+        p.n_splits = 3;
+        const Geometry g = tile_geometry(p, n_warps, by);
+        EXPECT_GE(g.grid[0] * n_warps * kTileColumnsOfWarp, p.n_columns);
+        EXPECT_GE(g.grid[1] * kTileRows, n_rows);
+        EXPECT_EQ(g.grid[2], 3u);
+        EXPECT_LE(g.shared_bytes, 99u << 10);
+        // The results, which take the place of the tiles.
+        const uint32_t n_results = kTileRows * (n_warps * kTileColumnsOfWarp + 8);
+        EXPECT_LE(n_results * sizeof(float), g.shared_bytes);
+      }
     }
   }
 }
 
 TEST(Geometry, SlicesGiveEveryLaneWork) {
-  EXPECT_EQ(product_slices(XForm::kBytes, 1024), 1u);
-  EXPECT_EQ(product_slices(XForm::kBytes, 2048), 2u);
-  EXPECT_EQ(product_slices(XForm::kBytes, 4096), 4u);
-  EXPECT_EQ(product_slices(XForm::kFloats, 256), 1u);
-  EXPECT_EQ(product_slices(XForm::kFloats, 4096), 4u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 1024), 1u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 2048), 2u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 4096), 4u);
+  EXPECT_EQ(product_slices(BP_DTYPE_F8_E4M3, 1024), 2u);
+  EXPECT_EQ(product_slices(BP_DTYPE_BF16, 256), 1u);
+  EXPECT_EQ(product_slices(BP_DTYPE_BF16, 4096), 4u);
 }
 
 TEST(Geometry, NormsHaveABlockOfWholeWarpsForEachGroup) {
@@ -138,7 +141,8 @@ TEST(Geometry, EveryTypeOfWeightHasItsKernels) {
       EXPECT_EQ(by_bytes, is_in_planes(dtype)) << dtype;
     }
     const bool has_tiles = is_in_planes(dtype) || (is_plain(dtype) && dtype != BP_DTYPE_F32);
-    EXPECT_EQ(tile_kernel(dtype).function != nullptr, has_tiles) << dtype;
+    EXPECT_EQ(tile_kernel(dtype, TileBy::kHalves).function != nullptr, has_tiles) << dtype;
+    EXPECT_EQ(tile_kernel(dtype, TileBy::kBytes).function != nullptr, is_in_planes(dtype)) << dtype;
   }
   EXPECT_EQ(n, 32u);  // all but f64 and the whole numbers
 }

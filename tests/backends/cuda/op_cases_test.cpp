@@ -27,25 +27,37 @@ constexpr bp_backend_factory kCuda = backend_factory<CudaBackend>();
 struct Setting {
   std::string order = "forward";  // in which the threads of a block run
   bool has_library = false;
+  std::string prefill = "bf16";
+  bool has_fp8_products = false;
 };
 
 class Configured {
  public:
-  explicit Configured(const Setting& setting) {
-    list_[0].key = to_bp_str("matrix_library");
-    list_[0].type = BP_TYPE_BOOL;
-    list_[0].i = setting.has_library ? 1 : 0;
-    list_[1].key = to_bp_str("order");
-    list_[1].type = BP_TYPE_STRING;
-    list_[1].s = to_bp_str(setting.order);
+  explicit Configured(Setting setting) : setting_(std::move(setting)) {
+    set(list_[0], "fp8_products", setting_.has_fp8_products);
+    set(list_[1], "matrix_library", setting_.has_library);
+    set(list_[2], "order", setting_.order);
+    set(list_[3], "prefill", setting_.prefill);
     params_ = make_growable<bp_params>();
-    params_.n_params = 2;
+    params_.n_params = 4;
     params_.params = list_;
   }
   [[nodiscard]] const bp_params* params() const { return &params_; }
 
  private:
-  bp_param list_[2]{};
+  static void set(bp_param& param, const char* key, bool value) {
+    param.key = to_bp_str(key);
+    param.type = BP_TYPE_BOOL;
+    param.i = value ? 1 : 0;
+  }
+  static void set(bp_param& param, const char* key, const std::string& value) {
+    param.key = to_bp_str(key);
+    param.type = BP_TYPE_STRING;
+    param.s = to_bp_str(value);
+  }
+
+  Setting setting_;  // whose text the list names
+  bp_param list_[4]{};
   bp_params params_{};
 };
 
@@ -165,6 +177,72 @@ TEST(CudaProducts, ManyRowsThatTheLibraryHasNoWayFor) {
   expect_within(spec, linear(256, 131, 9), BP_DTYPE_F8_E4M3, BP_DTYPE_F32, {"forward", true});
 }
 
+std::vector<bp_dtype> types_in_planes() {
+  std::vector<bp_dtype> types;
+  for (bp_dtype t = 1; t < BP_DTYPE_COUNT; ++t) {
+    if (is_in_planes(t)) types.push_back(t);
+  }
+  return types;
+}
+
+TEST(CudaProducts, ManyRowsByInt8) {
+  const OpSpec& spec = test::op_spec_of("linear");
+  const Setting int8{"forward", true, "int8"};
+  for (const bp_dtype t : types_in_planes()) {
+    expect_within(spec, linear(9, whole_blocks(t, 160), 70), t, BP_DTYPE_F32, int8);
+    expect_within(spec, linear(66, whole_blocks(t, 256), 20), t, BP_DTYPE_F32, int8);
+  }
+  for (const bp_dtype t : {BP_DTYPE_Q8_0, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K}) {
+    expect_within(spec, linear(12, 1280, 33), t, BP_DTYPE_F32, int8);  // split
+    expect_within(spec, linear(257, 256, 17), t, BP_DTYPE_F32, int8);
+  }
+  expect_within(spec, linear(10, 32, 5), BP_DTYPE_Q4_1, BP_DTYPE_F32, int8);
+}
+
+TEST(CudaProducts, Int8InAnyOrderOfThreads) {
+  const OpSpec& spec = test::op_spec_of("linear");
+  for (const char* order : {"reversed", "shuffled"}) {
+    for (const bp_dtype t : {BP_DTYPE_Q4_K, BP_DTYPE_Q2_K}) {
+      expect_within(spec, linear(18, 768, 70), t, BP_DTYPE_F32, {order, false, "int8"});
+    }
+  }
+}
+
+Difference fp8_difference(uint32_t n_rows, uint64_t n_in, uint64_t n_out, bp_dtype dtype) {
+  const OpSpec& spec = test::op_spec_of("linear");
+  const OpCase c = linear(n_rows, n_in, n_out);
+  const Configured fp8({"forward", true, "bf16", true});
+  const auto expected = run_case_outputs(kReference, nullptr, spec, c, {dtype});
+  const auto found = run_case_outputs(kCuda, fp8.params(), spec, c, {dtype});
+  return difference(expected[0].rows, found[0].rows, spec.bound(dtype, BP_DTYPE_F32));
+}
+
+// Rounded to 3 bits behind the point, half of them twice as coarsely: more than the bound of
+// `linear` allows, so that such products are a choice.
+TEST(CudaProducts, ManyRowsBy8BitFloatsAreOffBySomePercent) {
+  for (const bp_dtype t : {BP_DTYPE_F8_E4M3, BP_DTYPE_F8_E5M2}) {
+    for (const auto& [n_rows, n_in, n_out] :
+         {std::tuple{64u, 144u, 32u}, {70u, 256u, 96u}, {257u, 16u, 32u}}) {
+      SCOPED_TRACE(std::to_string(n_rows) + " rows of " + std::to_string(n_in));
+      const Difference d = fp8_difference(n_rows, n_in, n_out, t);
+      EXPECT_LT(d.rms, 0.04);
+      EXPECT_LT(d.max, 0.25);
+      EXPECT_GT(d.rms, test::op_spec_of("linear").bound(t, BP_DTYPE_F32).rms);
+    }
+  }
+}
+
+TEST(CudaProducts, RowsAndShapesThatAreNotFor8BitFloatsKeepTheirAccuracy) {
+  for (const auto& [n_rows, n_in, n_out, why] : {std::tuple{5u, 256u, 32u, "few rows"},
+                                                 {63u, 256u, 32u, "tiles"},
+                                                 {64u, 136u, 32u, "n_in"},
+                                                 {64u, 128u, 33u, "n_out"},
+                                                 {64u, 128u, 48u, "the library has no way"}}) {
+    const Difference d = fp8_difference(n_rows, n_in, n_out, BP_DTYPE_F8_E4M3);
+    EXPECT_TRUE(d.within) << why << ": " << d.rms << ", " << d.max;
+  }
+}
+
 TEST(CudaProducts, AnyOrderOfThreadsGivesTheSame) {
   const OpSpec& spec = test::op_spec_of("linear");
   for (const char* order : {"reversed", "shuffled"}) {
@@ -196,6 +274,12 @@ TEST(CudaProducts, RowsChooseTheirMatrices) {
   for (const bp_dtype t : {BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0}) {
     expect_within(spec, group_matmul(70, 256, 32, 4, 2, true), t, BP_DTYPE_F32);
     expect_within(spec, group_matmul(11, 96, 160, 3, 3, false), t, BP_DTYPE_F32);
+  }
+  for (const bp_dtype t : {BP_DTYPE_Q8_0, BP_DTYPE_Q4_1}) {
+    expect_within(spec, group_matmul(70, 256, 32, 4, 2, true), t, BP_DTYPE_F32,
+                  {"forward", false, "int8"});
+    expect_within(spec, group_matmul(11, 96, 160, 3, 3, false), t, BP_DTYPE_F32,
+                  {"forward", false, "int8"});
   }
 }
 

@@ -52,6 +52,34 @@ TEST(ProductPath, IsByTypeAndRows) {
   }
 }
 
+TEST(ProductPath, BytesAndEightBitFloatsAreChoices) {
+  DeviceInfo bytes = device(true), fp8 = device(true);
+  bytes.has_byte_tiles = fp8.has_fp8_products = true;
+  using K = ProductKind;
+  for (const uint32_t n_rows : {kByteTileRows, 256u, 4096u}) {
+    EXPECT_EQ(product_kind(shape(BP_DTYPE_Q4_K), n_rows, bytes), K::kByteTiles);
+    EXPECT_EQ(product_kind(shape(BP_DTYPE_IQ3_S), n_rows, bytes),
+              product_kind(shape(BP_DTYPE_IQ3_S), n_rows, device(true)));
+  }
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_Q4_K), 8, bytes), K::kPackedRows);
+  ProductShape experts = shape(BP_DTYPE_Q4_K, 1536);
+  experts.n_groups = 8;
+  experts.n_matrices = 128;
+  EXPECT_EQ(product_kind(experts, 2048, bytes), K::kByteTiles);
+  EXPECT_EQ(sorted_bytes(experts, 2048, bytes), sorted_bytes(experts, 2048, device(true)));
+  EXPECT_EQ(most_partial_bytes(shape(BP_DTYPE_Q4_K), 64, bytes),
+            most_partial_bytes(shape(BP_DTYPE_Q4_K), 64, device(true)));
+
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 8, fp8), K::kRows);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 63, fp8), K::kTiles);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 64, fp8), K::kFp8Library);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E5M2), 4096, fp8), K::kFp8Library);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3, 4096, 4104), 256, fp8), K::kExpandedLibrary);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3, 4104), 256, fp8), K::kExpandedLibrary);
+  fp8.has_matrix_library = false;
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 256, fp8), K::kTiles);
+}
+
 TEST(ProductPath, ExpertsAreSortedFromNineRowsOn) {
   ProductShape experts = shape(BP_DTYPE_Q4_K, 1536);
   experts.n_groups = 8;
@@ -70,6 +98,8 @@ TEST(ProductPath, XIsInTheFormOfItsKernel) {
   EXPECT_EQ(form_of(ProductKind::kPackedRows, BP_DTYPE_Q4_K), XForm::kBytes);
   EXPECT_EQ(form_of(ProductKind::kTiles, BP_DTYPE_Q4_K), XForm::kBf16);
   EXPECT_EQ(form_of(ProductKind::kLibrary, BP_DTYPE_F16), XForm::kF16);
+  EXPECT_EQ(form_of(ProductKind::kByteTiles, BP_DTYPE_Q4_K), XForm::kBytesOf32);
+  EXPECT_EQ(form_of(ProductKind::kFp8Library, BP_DTYPE_F8_E4M3), XForm::kFp8);
 }
 
 // The products that tiles are launched for.

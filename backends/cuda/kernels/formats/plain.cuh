@@ -33,16 +33,25 @@ struct Format<BP_DTYPE_F16> : HalfFormat<f16_value> {};
 template <>
 struct Format<BP_DTYPE_BF16> : HalfFormat<bf16_value> {};
 
-template <float (*kWiden)(uint8_t)>
+// Two values of a register at a time, as its low or high half.
+template <float2 (*kWiden)(uint32_t)>
 struct ByteFormat {
   BP_FORMAT_SIZES(8, 8);
+  __device__ static void widen(const uint2& bits, float* out) {
+    const uint32_t pairs[4] = {bits.x & 0xffffu, bits.x >> 16, bits.y & 0xffffu, bits.y >> 16};
+    BP_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = kWiden(pairs[i]);
+      out[2 * i] = pair.x, out[2 * i + 1] = pair.y;
+    }
+  }
   __device__ static void read(const uint8_t* block, uint32_t, const void*, Eight& out) {
-    for (int i = 0; i < 8; ++i) out[i] = kWiden(block[i]);
+    widen(*reinterpret_cast<const uint2*>(block), out);
   }
 };
 template <>
-struct Format<BP_DTYPE_F8_E4M3> : ByteFormat<e4m3_value> {};
+struct Format<BP_DTYPE_F8_E4M3> : ByteFormat<e4m3_pair> {};
 template <>
-struct Format<BP_DTYPE_F8_E5M2> : ByteFormat<e5m2_value> {};
+struct Format<BP_DTYPE_F8_E5M2> : ByteFormat<e5m2_pair> {};
 
 }  // namespace bp::cuda
