@@ -1,6 +1,7 @@
 #include "backends/cuda/device/cuda_device.hpp"
 
 #include <csignal>
+#include <mutex>
 
 #include "backends/cuda/device/cublas_library.hpp"
 #include "backends/cuda/device/cuda_status.hpp"
@@ -42,6 +43,7 @@ Result<int> count_devices() {
   return n;
 }
 
+constexpr uint32_t kSharedBytesOfAnyLaunch = 48 << 10;
 constexpr uint32_t kMinCapability = 80;     // of the kernels
 constexpr uint32_t kMinFp8Capability = 89;  // of cuBLASLt's products of 8-bit floats
 
@@ -93,6 +95,27 @@ void CudaDevice::open_cublas() {
 
 Status CudaDevice::make_current() const {
   BP_CUDA(cudaSetDevice(index_));
+  return {};
+}
+
+Status CudaDevice::allow_shared_memory(const Launch& launch) {
+  const uint32_t wanted = launch.geometry.shared_bytes;
+  if (wanted <= kSharedBytesOfAnyLaunch) return {};
+  // Limits belong to the GPU's one context, which all devices of its index share.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  const auto* kernel = reinterpret_cast<const void*>(launch.function);
+  uint32_t& allowed = shared_bytes_[kernel];
+  if (allowed >= wanted) return {};
+  const std::string what = std::string("shared memory for kernel ") + launch.name;
+  cudaFuncAttributes attributes{};
+  BP_TRY(cuda_status(cudaFuncGetAttributes(&attributes, kernel), what));
+  if (attributes.maxDynamicSharedSizeBytes < static_cast<int>(wanted)) {
+    BP_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(wanted)),
+                       what));
+  }
+  allowed = wanted;
   return {};
 }
 

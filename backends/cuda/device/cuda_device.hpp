@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
 
 #include "backends/cuda/device/cublas.hpp"
@@ -26,6 +27,8 @@ class CudaDevice : public Device {
 
   // The runtime keeps one current device per host thread, and steps move between threads.
   [[nodiscard]] Status make_current() const;
+  // Before a launch of that much shared memory on the current device. A limit is never lowered.
+  [[nodiscard]] Status allow_shared_memory(const Launch& launch);
 
  private:
   void open_cublas();
@@ -33,7 +36,8 @@ class CudaDevice : public Device {
 
   int index_;
   DeviceInfo info_;
-  std::unique_ptr<Cublas> cublas_;  // null where the info has no library
+  std::map<const void*, uint32_t> shared_bytes_;  // that kernels may have at least
+  std::unique_ptr<Cublas> cublas_;                // null where the info has no library
 };
 
 }  // namespace bp::cuda

@@ -4,12 +4,6 @@
 
 namespace bp::cuda {
 
-namespace {
-
-constexpr uint32_t kSharedBytesOfAnyLaunch = 48 << 10;
-
-}  // namespace
-
 Result<std::unique_ptr<Event>> CudaEvent::open(const CudaDevice& device) {
   BP_TRY(device.make_current());
   cudaEvent_t event = nullptr;
@@ -31,7 +25,7 @@ CudaGraph::~CudaGraph() {
   static_cast<void>(cudaGraphExecDestroy(graph_));
 }
 
-Result<std::unique_ptr<Stream>> CudaStream::open(const CudaDevice& device) {
+Result<std::unique_ptr<Stream>> CudaStream::open(CudaDevice& device) {
   BP_TRY(device.make_current());
   cudaStream_t stream = nullptr;
   BP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -42,21 +36,9 @@ CudaStream::~CudaStream() {
   static_cast<void>(cudaStreamDestroy(stream_));
 }
 
-Status CudaStream::allow_shared_memory(const Launch& launch) {
-  if (launch.geometry.shared_bytes <= kSharedBytesOfAnyLaunch) return {};
-  const auto* kernel = reinterpret_cast<const void*>(launch.function);
-  uint32_t& allowed = shared_bytes_[kernel];
-  if (allowed >= launch.geometry.shared_bytes) return {};
-  BP_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          static_cast<int>(launch.geometry.shared_bytes)),
-                     std::string("shared memory for kernel ") + launch.name));
-  allowed = launch.geometry.shared_bytes;
-  return {};
-}
-
 Status CudaStream::launch(const Launch& launch) {
   BP_TRY(device_.make_current());
-  BP_TRY(allow_shared_memory(launch));
+  BP_TRY(device_.allow_shared_memory(launch));
   const Geometry& g = launch.geometry;
   void* params = const_cast<void*>(launch.params);
   return cuda_status(cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),

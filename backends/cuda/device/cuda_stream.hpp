@@ -3,7 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <map>
 #include <memory>
 
 #include "backends/cuda/device/cuda_device.hpp"
@@ -41,8 +40,8 @@ class CudaGraph : public Graph {
 
 class CudaStream : public Stream {
  public:
-  static Result<std::unique_ptr<Stream>> open(const CudaDevice& device);
-  CudaStream(const CudaDevice& device, cudaStream_t stream) : device_(device), stream_(stream) {}
+  static Result<std::unique_ptr<Stream>> open(CudaDevice& device);
+  CudaStream(CudaDevice& device, cudaStream_t stream) : device_(device), stream_(stream) {}
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -62,11 +61,8 @@ class CudaStream : public Stream {
   [[nodiscard]] cudaStream_t get() const { return stream_; }
 
  private:
-  Status allow_shared_memory(const Launch& launch);
-
-  const CudaDevice& device_;
+  CudaDevice& device_;
   cudaStream_t stream_;
-  std::map<const void*, uint32_t> shared_bytes_;  // that kernels have been allowed
 };
 
 }  // namespace bp::cuda
