@@ -60,9 +60,9 @@ Result<std::unique_ptr<Backend>> CudaBackend::create(const Host& host, const Par
   }
   if (params.get_bool("fp8_products", false) &&
       !(info.has_fp8_products && info.has_matrix_library)) {
-    host.log(
-        BP_LOG_WARNING,
-        "cuda: fp8_products needs cuBLASLt and compute capability 8.9; 8-bit weights are widened");
+    host.log(BP_LOG_WARNING,
+             "cuda: fp8_products needs compute capability 8.9 and a cuBLASLt that has such "
+             "products; 8-bit weights are widened");
   }
   return std::unique_ptr<Backend>(
       std::make_unique<CudaBackend>(host, std::shared_ptr<Device>(std::move(device)), settings));

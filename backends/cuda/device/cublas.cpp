@@ -37,6 +37,7 @@ Cublas::~Cublas() {
 Status cublas_status(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   const std::string message = call + " failed with status " + std::to_string(status);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return unsupported(message);
   return status == CUBLAS_STATUS_ALLOC_FAILED ? out_of_memory(message) : internal_error(message);
 }
 

@@ -1,5 +1,7 @@
 #include "backends/cuda/device/cublas_library.hpp"
 
+#include "backends/cuda/kernels/formats/planes.hpp"
+
 #define BP_CUBLAS(name, ...) BP_TRY(cublas_status(lt_.name(__VA_ARGS__), "cublasLt" #name))
 
 namespace bp::cuda {
@@ -33,7 +35,13 @@ Result<std::unique_ptr<MatrixLibrary>> CublasLibrary::open(const Cublas& cublas,
     if (workspace.status().code() != Code::kOutOfMemory) return workspace.status();
     workspace = Memory();
   }
-  auto library = std::make_unique<CublasLibrary>(cublas, stream, std::move(workspace).value());
+  BP_ASSIGN(auto library, make(cublas, stream, std::move(workspace).value()));
+  return std::unique_ptr<MatrixLibrary>(std::move(library));
+}
+
+Result<std::unique_ptr<CublasLibrary>> CublasLibrary::make(const Cublas& cublas,
+                                                           cudaStream_t stream, Memory workspace) {
+  auto library = std::make_unique<CublasLibrary>(cublas, stream, std::move(workspace));
   const CublasFunctions& functions = cublas.functions();
   BP_TRY(cublas_status(
       functions.MatmulDescCreate(&library->description_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -43,7 +51,20 @@ Result<std::unique_ptr<MatrixLibrary>> CublasLibrary::open(const Cublas& cublas,
       functions.MatmulDescSetAttribute(library->description_, CUBLASLT_MATMUL_DESC_TRANSA,
                                        &transposed, sizeof transposed),
       "cublasLtMatmulDescSetAttribute"));
-  return std::unique_ptr<MatrixLibrary>(std::move(library));
+  return library;
+}
+
+bool CublasLibrary::knows_fp8(const Cublas& cublas) {
+  const Result<std::unique_ptr<CublasLibrary>> library = make(cublas, nullptr, Memory());
+  if (!library.ok()) return false;
+  (*library)->most_workspace_ = kWorkspaceBytes;
+  LibraryProduct usual;
+  usual.dtype = BP_DTYPE_F8_E4M3;
+  usual.n_rows = 64;
+  usual.n_in = usual.n_columns = usual.y_stride = 4096;
+  usual.w_row_bytes = usual.x_row_bytes = 4096;
+  const Result<Chosen*> chosen = (*library)->choose(usual);
+  return chosen.ok() && chosen.value()->algorithm.has_value();
 }
 
 void CublasLibrary::release(const Chosen& chosen) {
@@ -60,13 +81,12 @@ CublasLibrary::~CublasLibrary() {
 Status CublasLibrary::find_algorithm(Chosen& chosen) {
   cublasLtMatmulPreference_t preference = nullptr;
   BP_CUBLAS(MatmulPreferenceCreate, &preference);
-  const size_t limit = workspace_.size();
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     return cublas_status(
         lt_.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
         "cublasLtMatmulPreferenceSetAttribute");
   };
-  Status status = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, limit);
+  Status status = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace_);
   for (const auto alignment :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -84,18 +104,18 @@ Status CublasLibrary::find_algorithm(Chosen& chosen) {
   }
   static_cast<void>(lt_.MatmulPreferenceDestroy(preference));
   BP_TRY(status);
-  if (n_found > 0) chosen.algorithm = best.algo;
+  if (n_found > 0 && best.state == CUBLAS_STATUS_SUCCESS) chosen.algorithm = best.algo;
   return {};
 }
 
-Result<const CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct& p) {
+Result<CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct& p) {
   const Key key{p.dtype, p.n_rows, p.n_columns, p.n_in, p.y_stride, p.w_row_bytes, p.x_row_bytes};
   const auto known = chosen_.find(key);
   if (known != chosen_.end()) return &known->second;
-  const bool is_fp8 = p.dtype == BP_DTYPE_F8_E4M3 || p.dtype == BP_DTYPE_F8_E5M2;
-  const cudaDataType_t w_type = type_of(p.dtype), x_type = is_fp8 ? CUDA_R_8F_E4M3 : w_type;
+  const bool in_bytes = is_fp8(p.dtype);
+  const cudaDataType_t w_type = type_of(p.dtype), x_type = in_bytes ? CUDA_R_8F_E4M3 : w_type;
   const auto elements = [=](uint64_t n_bytes) {
-    return static_cast<int64_t>(is_fp8 ? n_bytes : n_bytes / 2);
+    return static_cast<int64_t>(in_bytes ? n_bytes : n_bytes / 2);
   };
   Chosen chosen;
   const Status status = [&]() -> Status {
@@ -119,13 +139,16 @@ Result<const CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct&
 }
 
 Status CublasLibrary::multiply(const LibraryProduct& p) {
-  BP_ASSIGN(const Chosen* chosen, choose(p));
+  BP_ASSIGN(Chosen* const chosen, choose(p));
   if (!chosen->algorithm) return unsupported("cuBLASLt has no algorithm for the product");
   const float one = 1, zero = 0;
-  BP_CUBLAS(Matmul, cublas_.handle(), description_, &one, p.w, chosen->w, p.x, chosen->x, &zero,
-            p.y, chosen->y, p.y, chosen->y, &*chosen->algorithm, workspace_.data(),
-            workspace_.size(), stream_);
-  return {};
+  const Status status =
+      cublas_status(lt_.Matmul(cublas_.handle(), description_, &one, p.w, chosen->w, p.x, chosen->x,
+                               &zero, p.y, chosen->y, p.y, chosen->y, &*chosen->algorithm,
+                               workspace_.data(), workspace_.size(), stream_),
+                    "cublasLtMatmul");
+  if (status.code() == Code::kUnsupported) chosen->algorithm.reset();
+  return status;
 }
 
 }  // namespace bp::cuda

@@ -17,11 +17,14 @@ class CublasLibrary : public MatrixLibrary {
   // Works without a workspace where none fits. `cublas` outlives it.
   static Result<std::unique_ptr<MatrixLibrary>> open(const Cublas& cublas, Device& device,
                                                      cudaStream_t stream);
+  // Whether it has products of 8-bit floats on the current device.
+  static bool knows_fp8(const Cublas& cublas);
   CublasLibrary(const Cublas& cublas, cudaStream_t stream, Memory workspace)
       : cublas_(cublas),
         lt_(cublas.functions()),
         stream_(stream),
-        workspace_(std::move(workspace)) {}
+        workspace_(std::move(workspace)),
+        most_workspace_(workspace_.size()) {}
   ~CublasLibrary() override;
 
   Status multiply(const LibraryProduct& product) override;
@@ -40,7 +43,9 @@ class CublasLibrary : public MatrixLibrary {
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
     std::optional<cublasLtMatmulAlgo_t> algorithm;  // none where the library has none
   };
-  Result<const Chosen*> choose(const LibraryProduct& product);
+  static Result<std::unique_ptr<CublasLibrary>> make(const Cublas& cublas, cudaStream_t stream,
+                                                     Memory workspace);
+  Result<Chosen*> choose(const LibraryProduct& product);
   Status find_algorithm(Chosen& chosen);
   void release(const Chosen& chosen);
 
@@ -48,6 +53,7 @@ class CublasLibrary : public MatrixLibrary {
   const CublasFunctions& lt_;
   cudaStream_t stream_;
   Memory workspace_;
+  size_t most_workspace_;                       // bytes, of an algorithm
   cublasLtMatmulDesc_t description_ = nullptr;  // y = w^T x, all by columns
   std::map<Key, Chosen> chosen_;
   std::deque<Key> oldest_first_;  // of chosen_

@@ -88,6 +88,7 @@ void CudaDevice::open_cublas() {
   info_.has_matrix_library = cublas.ok();
   if (cublas.ok()) {
     cublas_ = std::move(cublas).value();
+    info_.has_fp8_products = info_.has_fp8_products && CublasLibrary::knows_fp8(*cublas_);
   } else {
     info_.library_failure = cublas.status().message();
   }

@@ -2,15 +2,12 @@
 
 #include <vector>
 
+#include "backends/cuda/kernels/formats/planes.hpp"
 #include "backplane/half.hpp"
 
 namespace bp::cuda::emulator {
 
 namespace {
-
-bool is_fp8(bp_dtype dtype) {
-  return dtype == BP_DTYPE_F8_E4M3 || dtype == BP_DTYPE_F8_E5M2;
-}
 
 float value_of(bp_dtype dtype, const uint8_t* row, uint32_t i) {
   const auto* halves = reinterpret_cast<const uint16_t*>(row);

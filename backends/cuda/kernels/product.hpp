@@ -85,7 +85,7 @@ inline constexpr uint32_t kProductRows = 8;   // that share one reading of the w
 // Columns of x that a lane takes at a time, for 16 bytes of the weight where it can.
 [[nodiscard]] constexpr uint32_t columns_of_lane(bp_dtype dtype) {
   if (is_in_planes(dtype)) return 32;
-  return dtype == BP_DTYPE_F8_E4M3 || dtype == BP_DTYPE_F8_E5M2 ? 16 : 8;
+  return is_fp8(dtype) ? 16 : 8;
 }
 
 // Rows of y that a warp computes together: of types that few models have, there is one kernel.

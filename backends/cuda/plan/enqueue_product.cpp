@@ -86,6 +86,7 @@ bool go_together(const PlannedProduct& a, const PlannedProduct& b) {
 
 // Neighbours that take the same kernels are launched together.
 void add(Planner& planner, std::vector<PlannedProduct> products) {
+  products.back().is_last_of_x = !planner.is_read_later(products.back().x);
   for (size_t i = 0; i < products.size();) {
     Together together;
     for (; i < products.size() && together.size() < kMaxParts; ++i) {
@@ -107,8 +108,7 @@ Prepared prepare_for_consumer(Planner& planner, uint32_t y) {
   const bp_weight_part* matrix = planner.matrix_of_consumer(y);
   if (matrix == nullptr || matrix->dtype == BP_DTYPE_F32) return {};
   // A row's scale in 8-bit floats is not known before all of it is.
-  const bool is_fp8 = matrix->dtype == BP_DTYPE_F8_E4M3 || matrix->dtype == BP_DTYPE_F8_E5M2;
-  if (is_fp8 && planner.device().has_fp8_products) return {};
+  if (may_be_fp8({matrix->dtype, planner.width(y)}, planner.device())) return {};
   PlannedProduct product;
   product.shape.dtype = matrix->dtype;
   product.shape.n_in = planner.width(y);

@@ -118,7 +118,7 @@ Status launch_library(const StageContext& c, const PlannedProduct& product,
 }
 
 // Sums are scaled by the fold. Where the library has no way, x becomes bf16 for tiles, in the same
-// buffer, and 8-bit floats again for the products that come after.
+// buffer, and 8-bit floats again where a product comes after.
 Status launch_fp8(const StageContext& c, const PlannedProduct& product,
                   const ProductParams& whole) {
   ProductParams p = whole;
@@ -128,7 +128,7 @@ Status launch_fp8(const StageContext& c, const PlannedProduct& product,
   if (status.code() == Code::kUnsupported) {
     BP_TRY(prepare_rows(c, product, XForm::kBf16));
     BP_TRY(launch_unsplit_tiles(c, product, whole));
-    return prepare_rows(c, product, XForm::kFp8);
+    return product.is_last_of_x ? Status() : prepare_rows(c, product, XForm::kFp8);
   }
   BP_TRY(status);
   ProductsParams all;

@@ -15,7 +15,8 @@ struct PlannedProduct {
   uint32_t x = kNoBuffer, y = kNoBuffer;
   uint32_t prepared = kNoBuffer, partials = kNoBuffer, slice = kNoBuffer, sorted = kNoBuffer;
   uint32_t ids = kNoBuffer;
-  uint32_t n_parts = 1;  // of a row of x that are multiplied apart
+  bool is_last_of_x = false;  // nothing reads `prepared` after it
+  uint32_t n_parts = 1;       // of a row of x that are multiplied apart
   const DeviceWeight* weight = nullptr;
   const DeviceWeight* bias = nullptr;
   uint32_t first_bias = 0;

@@ -103,6 +103,15 @@ const bp_weight_part* Planner::matrix_of_consumer(uint32_t buffer) const {
   return nullptr;
 }
 
+bool Planner::is_read_later(uint32_t buffer) const {
+  for (const bp_op* op = op_ + 1; op < program_.ops().data() + program_.ops().size(); ++op) {
+    for (const uint32_t input : input_slots(*op)) {
+      if (input != BP_NONE && buffer_of_value_[input] == buffer) return true;
+    }
+  }
+  return false;
+}
+
 const DeviceWeight* Planner::weight(uint32_t i, bool as_floats) {
   if (!has_weight(i)) return nullptr;
   const bp_weight_part& part = *data_part(program_.weights()[op_->weights[i]]);

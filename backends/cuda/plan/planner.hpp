@@ -57,6 +57,8 @@ class Planner {
   void set_made_of(uint32_t buffer, uint64_t key, uint32_t made) { made_[{buffer, key}] = made; }
   // The matrix that the first op to read a buffer multiplies it by, in weight slot 0; or null.
   [[nodiscard]] const bp_weight_part* matrix_of_consumer(uint32_t buffer) const;
+  // Whether an op after this one takes a buffer as input.
+  [[nodiscard]] bool is_read_later(uint32_t buffer) const;
   // A stage of this op; its buffers are those asked for since the op began.
   void add(Enqueue enqueue);
 

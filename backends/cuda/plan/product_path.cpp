@@ -64,9 +64,8 @@ ProductKind product_kind(const ProductShape& shape, uint32_t n_rows, const Devic
 
 // Rows of both from 16 to 16 bytes, of whole vectors.
 bool may_be_fp8(const ProductShape& shape, const DeviceInfo& device) {
-  const bool is_fp8 = shape.dtype == BP_DTYPE_F8_E4M3 || shape.dtype == BP_DTYPE_F8_E5M2;
-  return device.has_fp8_products && device.has_matrix_library && is_fp8 && shape.n_groups == 0 &&
-         shape.n_in % 16 == 0 && shape.n_columns % 16 == 0;
+  return device.has_fp8_products && device.has_matrix_library && is_fp8(shape.dtype) &&
+         shape.n_groups == 0 && shape.n_in % 16 == 0 && shape.n_columns % 16 == 0;
 }
 
 XForm form_of(ProductKind kind, bp_dtype dtype) {

@@ -243,6 +243,28 @@ TEST(CudaProducts, RowsAndShapesThatAreNotFor8BitFloatsKeepTheirAccuracy) {
   }
 }
 
+// q takes tiles and the accuracy of 16 bits; k and v find x in 8 bits all the same.
+TEST(CudaProducts, EightBitFloatsAfterAProductThatTheLibraryHasNoWayFor) {
+  const OpSpec& spec = test::op_spec_of("qkv");
+  OpCase c;
+  c.name = "q of 48 columns";
+  c.sequences = {{0, 64}};
+  c.sizes = {{"n_in", 128}};
+  c.attributes = {{"n_heads", "3"}, {"n_kv_heads", "2"}, {"head_dim", "16"}, {"v_head_dim", "16"}};
+  c.with = {"k_weight", "v_weight"};
+  const Configured fp8({"forward", true, "bf16", true});
+  const CaseRun run{BP_DTYPE_F8_E4M3};
+  const auto expected = run_case_outputs(kReference, nullptr, spec, c, run);
+  const auto found = run_case_outputs(kCuda, fp8.params(), spec, c, run);
+  const ErrorBound bound = spec.bound(BP_DTYPE_F8_E4M3, BP_DTYPE_F32);
+  EXPECT_TRUE(difference(expected[0].rows, found[0].rows, bound).within);
+  for (const uint32_t o : {1u, 2u}) {
+    const Difference d = difference(expected[o].rows, found[o].rows, bound);
+    EXPECT_LT(d.rms, 0.04);
+    EXPECT_FALSE(d.within);
+  }
+}
+
 TEST(CudaProducts, AnyOrderOfThreadsGivesTheSame) {
   const OpSpec& spec = test::op_spec_of("linear");
   for (const char* order : {"reversed", "shuffled"}) {
