@@ -157,12 +157,14 @@ Status CudaExecutable::prepare_transfer(bp_kv_image_info& out) {
 
 Status CudaExecutable::export_blocks(uint32_t group, std::span<const int32_t> blocks,
                                      std::span<uint8_t> images) {
-  return transfer_.export_blocks(*stream_, kv_, states_, group, blocks, images);
+  return transfer_.export_blocks(*stream_, kv_, states_, group, blocks, images)
+      .with_context("export of KV blocks");
 }
 
 Status CudaExecutable::import_blocks(uint32_t group, std::span<const int32_t> blocks,
                                      std::span<const uint8_t> images) {
-  return transfer_.import_blocks(*stream_, kv_, states_, group, blocks, images);
+  return transfer_.import_blocks(*stream_, kv_, states_, group, blocks, images)
+      .with_context("import of KV blocks");
 }
 
 // Whether some sequence runs: its ids and positions are known, and nobody has stopped it.

@@ -65,10 +65,12 @@ __global__ void __launch_bounds__(128) move_q8_0(KvImageParams p) {
 
 template <bool kToImage>
 Kernel<KvImageParams> kernel_of(const KvImageParams& p) {
-  if (p.plane.dtype == BP_DTYPE_Q8_0) return {"move_q8_0", move_q8_0<kToImage>};
-  if (p.row_bytes % 16 == 0) return {"move_rows_16", move_rows<uint4, kToImage>};
-  if (p.row_bytes % 2 == 0) return {"move_rows_2", move_rows<uint16_t, kToImage>};
-  return {"move_rows_1", move_rows<uint8_t, kToImage>};
+#define BP_CUDA_NAMED(name) kToImage ? "kv_export_" name : "kv_import_" name
+  if (p.plane.dtype == BP_DTYPE_Q8_0) return {BP_CUDA_NAMED("q8_0"), move_q8_0<kToImage>};
+  if (p.row_bytes % 16 == 0) return {BP_CUDA_NAMED("rows_16"), move_rows<uint4, kToImage>};
+  if (p.row_bytes % 2 == 0) return {BP_CUDA_NAMED("rows_2"), move_rows<uint16_t, kToImage>};
+  return {BP_CUDA_NAMED("rows_1"), move_rows<uint8_t, kToImage>};
+#undef BP_CUDA_NAMED
 }
 
 }  // namespace
