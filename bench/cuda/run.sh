@@ -3,7 +3,7 @@
 # nvcc, g++, cmake and, for the comparison with PyTorch, python3 with torch and transformers.
 #   build        builds backend, conform, measure, products and ceilings in $BUILD (build/cuda)
 #   conform      backplane-conform's levels for backends
-#   memcheck racecheck   the ops and steps levels under compute-sanitizer
+#   memcheck racecheck   the levels errors, steps and ops under compute-sanitizer, ops by int8 too
 #   ceilings     copy bandwidth and cuBLASLt's products
 #   products     one product by type and rows, with cuBLASLt and without; by int8 and fp8
 #   decode       8B shapes, batch 1 to 256, bf16 and q4_K
@@ -34,8 +34,9 @@ part_conform() {
   "$build/bin/conform" "$plugin" life --time-scale 5
 }
 sanitize() {
-  compute-sanitizer --tool "$1" --target-processes all --error-exitcode 9 \
-    "$build/bin/conform" "$plugin" errors ops --time-scale 20
+  local checked=(compute-sanitizer --tool "$1" --target-processes all --error-exitcode 9)
+  "${checked[@]}" "$build/bin/conform" "$plugin" errors steps ops --time-scale 20
+  "${checked[@]}" "$build/bin/conform" "$plugin" ops --time-scale 20 prefill=int8
 }
 part_memcheck() { sanitize memcheck; }
 part_racecheck() { sanitize racecheck; }
