@@ -22,8 +22,8 @@ struct DeviceInfo {
   bool has_matrix_library = false;      // see make_matrix_library
   std::string library_failure;          // why there is none, where one was wanted
   // As configured, where the device can.
-  bool has_byte_tiles = false;    // prompts of quantised models by int8 tensor cores
-  bool has_fp8_products = false;  // many rows of 8-bit floats by that library
+  bool has_byte_tiles = false;    // steps of 9 tokens or more by quantised weights in int8
+  bool has_fp8_products = false;  // steps of 64 or more by 8-bit floats, by that library
   uint64_t total_bytes = 0;
 };
 

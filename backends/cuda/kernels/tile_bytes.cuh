@@ -95,7 +95,8 @@ struct ByteTile {
     }
   }
 
-  // sums += 32 columns of 16 rows by 8 columns; {scale, sum of run 0, sum of run 1} of x's rows.
+  // sums += 32 columns of 16 rows by 8 columns; of x's rows {scale, scale * sum of run 0, scale,
+  // scale * sum of run 1}.
   __device__ static void add_block(const uint32_t (&a)[4], const uint32_t (&b)[2],
                                    const Scales (&w)[2], uint32_t n, const float4 (&x)[2],
                                    float (&sums)[4]) {

@@ -77,8 +77,8 @@ template <>
 struct TileWeights<BP_DTYPE_F16> : TileHalves<true> {};
 
 // 8-bit floats: bf16 holds all their values.
-template <float (*kWiden)(uint8_t)>
-struct TileBytes {
+template <float2 (*kWiden)(uint32_t)>
+struct TileEightBitFloats {
   static constexpr bool kIsF16 = false;
   struct Raw {
     uint2 eights[4];
@@ -92,23 +92,23 @@ struct TileBytes {
           first < m.n_columns ? *reinterpret_cast<const uint2*>(row + first) : uint2{0, 0};
     }
   }
-  __device__ static uint32_t widen(uint32_t word, uint32_t i) {
-    return pack_bf16(kWiden(static_cast<uint8_t>(word >> (16 * i))),
-                     kWiden(static_cast<uint8_t>(word >> (16 * i + 8))));
+  __device__ static uint32_t widen(uint32_t pair) {
+    const float2 values = kWiden(pair);
+    return pack_bf16(values.x, values.y);
   }
   __device__ static void store(const Raw& raw, uint32_t chunk, uint16_t* columns) {
     auto* to = reinterpret_cast<uint4*>(columns + chunk % 4 * 32);
     BP_UNROLL
     for (uint32_t i = 0; i < 4; ++i) {
       const uint2 e = raw.eights[i];
-      to[i] = {widen(e.x, 0), widen(e.x, 1), widen(e.y, 0), widen(e.y, 1)};
+      to[i] = {widen(e.x & 0xffffu), widen(e.x >> 16), widen(e.y & 0xffffu), widen(e.y >> 16)};
     }
   }
 };
 template <>
-struct TileWeights<BP_DTYPE_F8_E4M3> : TileBytes<e4m3_value> {};
+struct TileWeights<BP_DTYPE_F8_E4M3> : TileEightBitFloats<e4m3_pair> {};
 template <>
-struct TileWeights<BP_DTYPE_F8_E5M2> : TileBytes<e5m2_value> {};
+struct TileWeights<BP_DTYPE_F8_E5M2> : TileEightBitFloats<e5m2_pair> {};
 
 template <bp_dtype kDtype>
 struct HalfTile {

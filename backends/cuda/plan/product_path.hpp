@@ -1,7 +1,7 @@
 #pragma once
 // Which kernels a product takes for a number of rows, how its work is spread, and what memory it
-// needs beside x and y. The limits are where one is expected to overtake the other; they are to be
-// moved by measurement alone.
+// needs beside x and y. Rows are those of a step, prompts and many sequences alike. The limits are
+// where one is expected to overtake the other; they are to be moved by measurement alone.
 
 #include "backends/cuda/device/device.hpp"
 #include "backends/cuda/kernels/product.hpp"
@@ -29,9 +29,9 @@ struct ProductShape {
 
 inline constexpr uint32_t kWideTileRows = 33;  // tiles by kMostTileWarps
 inline constexpr uint32_t kMostTileWarps = 8;
-inline constexpr uint32_t kByteTileRows = 9;           // where bytes are wanted at all
-inline constexpr uint32_t kLibraryRows = 64;           // of 16-bit weights
-inline constexpr uint32_t kFp8LibraryRows = 64;        // where 8-bit floats are wanted at all
+inline constexpr uint32_t kByteTileRows = 9;  // of weights in planes, where bytes are wanted at all
+inline constexpr uint32_t kLibraryRows = 64;  // of 16-bit weights
+inline constexpr uint32_t kFp8LibraryRows = 64;  // of 8-bit floats, where such products are wanted
 inline constexpr uint32_t kExpandedLibraryRows = 256;  // of other weights
 inline constexpr uint64_t kSliceBytes = 32u << 20;     // of an expanded weight: it stays in the L2
 inline constexpr uint64_t kMostPartialBytes = 16u << 20;
