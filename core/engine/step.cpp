@@ -91,6 +91,8 @@ StepResult run_step(StepState& s) {
   const StepLimits limits = step_limits(s);
   const Plan plan = schedule(s.sequences, limits, s.columns,
                              {s.parts.scheduler, s.kv, s.swap, s.mailbox, s.stats});
+  // Copies of preempted sequences lie behind: they say nothing about what tokens cost.
+  const uint64_t begin_us = now_us();
 
   // 3. The plan becomes flat arrays.
   build_batch(plan, s.kv, s.batch);
@@ -105,7 +107,7 @@ StepResult run_step(StepState& s) {
   // 6. Tokens are appended, answers end, full blocks become findable.
   commit(plan, executed, outcomes, s.sequences,
          {finishing, s.parts.end_of_generation, s.context, now_us()});
-  note_step(s, plan, now_us() - limits.now_us);
+  note_step(s, plan, now_us() - begin_us);
   set_gauges(s);
 
   // 7. The sinks are told.

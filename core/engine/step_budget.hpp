@@ -13,8 +13,8 @@ class StepBudget {
         max_tokens_(max_tokens),
         tokens_(std::min(max_tokens, kFirstTokens)) {}
 
-  // A step that took `us`. Small steps say little about a token's cost: reading the weights once
-  // dominates them.
+  // A step that took `us`, without copies of preempted sequences. Small steps say little about a
+  // token's cost: reading the weights once dominates them.
   void observe(uint32_t n_tokens, uint64_t us) {
     if (n_tokens == 0 || n_tokens < std::min(kFirstTokens, tokens_) / 2) return;
     const double sample = static_cast<double>(us) / n_tokens;

@@ -18,7 +18,6 @@ Status Swap::for_each_group(std::span<const kv::BlockId> blocks, size_t first, k
   for (uint32_t g = 0; g < kv.n_groups(); ++g) {
     const auto group = images.first(blocks.size() * transfer_->image_bytes(g));
     images = images.subspan(group.size());
-    if (first == blocks.size()) continue;
     BP_TRY(f(g, blocks.subspan(first), group.subspan(first * transfer_->image_bytes(g))));
   }
   if (!kv.has_states()) return {};
@@ -54,10 +53,11 @@ bool Swap::restore(Sequence& s, kv::BlockManager& kv, Stats& stats) {
   const kv::SwapStore::Images images = std::exchange(s.kept, {});
   const uint32_t first = s.n_computed / kv.block_size();
   const auto blocks = std::span<const kv::BlockId>(s.table.blocks).first(kv.blocks_for(n_tokens));
+  uint64_t n_bytes = 0;
   const Status status = for_each_group(
       blocks, first, s.table.next_state, kv, images.bytes(),
       [&](uint32_t group, std::span<const int32_t> ids, std::span<const uint8_t> from) {
-        stats.swap_in_bytes.add(from.size());
+        n_bytes += from.size();
         return transfer_->import_blocks(group, ids, from);
       });
   if (!status.ok()) {
@@ -65,6 +65,7 @@ bool Swap::restore(Sequence& s, kv::BlockManager& kv, Stats& stats) {
     return true;
   }
   stats.swap_in_blocks.add(blocks.size() - first);
+  stats.swap_in_bytes.add(n_bytes);
   s.n_computed = n_tokens;
   kv.advance_state(s.table);
   return true;

@@ -44,7 +44,6 @@ class SwapStore {
   // Empty where there is not enough room, or the system has no memory.
   [[nodiscard]] Images take(uint64_t n_bytes, uint32_t n_tokens);
 
-  [[nodiscard]] uint64_t room_bytes() const { return room_bytes_; }
   [[nodiscard]] uint64_t used_bytes() const { return used_bytes_; }
 
  private:

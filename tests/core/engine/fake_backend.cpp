@@ -105,6 +105,7 @@ class FakeExecutable final : public Executable {
   void for_each_image(uint32_t group, std::span<const int32_t> blocks, size_t images_bytes, F&& f) {
     const size_t n_bytes = group == 1 ? sizeof(uint64_t) : model_.block_size * sizeof(Slot);
     if (images_bytes != blocks.size() * n_bytes) model_.violate("images of another size");
+    std::this_thread::sleep_for(std::chrono::microseconds(model_.transfer_delay_us));
     size_t at = 0;
     for (const int32_t block : blocks) {
       if (group == 1 && block == 0) model_.violate("an image of the zero state");

@@ -27,6 +27,7 @@ struct FakeModel {
   std::function<void()> before_step;  // on the engine's thread
   bool transfers = false;             // offers "bp.kv-transfer/1"
   std::atomic<int> fail_export_at{-1}, fail_import_at{-1};  // likewise of transfers
+  std::atomic<uint32_t> transfer_delay_us{0};               // of each
 
   // What was observed.
   std::atomic<uint32_t> n_steps{0};

@@ -2,10 +2,13 @@
 // computed twice where there is room.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
 
+#include "backplane/scheduler.hpp"
+#include "core/engine/decision.hpp"
 #include "fixture.hpp"
 
 namespace bp::engine::testing {
@@ -13,6 +16,26 @@ namespace {
 
 constexpr uint32_t kRequests = 10, kPrompt = 20, kAnswer = 40;
 constexpr uint64_t kPlenty = 1 << 20;
+
+// First come, first served; what it was told.
+class WatchingScheduler final : public Scheduler {
+ public:
+  static inline std::atomic<uint64_t> longest_step_us;
+  static inline std::atomic<uint32_t> least_step_tokens;
+
+  static Result<std::unique_ptr<Scheduler>> create(const Host&, const Params&) {
+    longest_step_us = 0;
+    least_step_tokens = UINT32_MAX;
+    return std::unique_ptr<Scheduler>(std::make_unique<WatchingScheduler>());
+  }
+  Status schedule(const bp_snapshot& s, bp_decision& d) override {
+    longest_step_us = std::max(longest_step_us.load(), s.last_step_us);
+    least_step_tokens = std::min(least_step_tokens.load(), s.max_step_tokens);
+    decide_first_come_first_served(s, d);
+    return {};
+  }
+};
+constexpr bp_scheduler_factory kWatching = scheduler_factory<WatchingScheduler>();
 
 class SwapTest : public EngineTest {
  protected:
@@ -104,6 +127,23 @@ TEST_F(SwapTest, FailedTransfersAreComputedAgain) {
   run_all();
   EXPECT_EQ(stats().swap_failures.get(), 2u);
   EXPECT_GT(model.n_computed_tokens, n_needed_);
+}
+
+// Decodes of two sequences are enough for the budget to learn from.
+TEST_F(SwapTest, SlowCopiesAreNoneOfAStepsTime) {
+  constexpr uint64_t kCopyUs = 200'000;
+  EngineOptions options = scarce(kPlenty);
+  options.scheduler = &kWatching;
+  options.limits.max_step_tokens = 4;
+  options.limits.max_step_us = kCopyUs;
+  start_swapping(options);
+  model.transfer_delay_us = kCopyUs;
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 3; ++i) requests.push_back(make_request(make_prompt(i, 20), 60));
+  for (const auto& sink : submit_together(std::move(requests))) sink->wait();
+  EXPECT_GT(stats().swap_in_blocks.get(), 0u);
+  EXPECT_LT(WatchingScheduler::longest_step_us, kCopyUs);
+  EXPECT_EQ(WatchingScheduler::least_step_tokens, 4u);
 }
 
 TEST_F(SwapTest, StatesComeBackToo) {
