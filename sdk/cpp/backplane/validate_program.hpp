@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backplane/backend.hpp"
 #include "backplane/dtype.hpp"
+#include "backplane/ext/kv_transfer.h"
 #include "backplane/program_view.hpp"
 
 namespace bp {
@@ -57,6 +59,12 @@ class ProgramValidator {
       }
     }
     for (uint32_t v = 0; v < p.n_values; ++v) check_value(v);
+    if (program_.n_groups() > kMostGroups) {
+      complain("the program has " + std::to_string(p.n_kv_groups) + " KV groups" +
+               (p.n_state_slots > 0 ? " and state slots" : "") + ", which are " +
+               std::to_string(program_.n_groups()) + " groups; at most " +
+               std::to_string(kMostGroups) + " are possible");
+    }
     for (uint32_t s = 0; s < p.n_kv_slots; ++s) {
       if (program_.kv_slots()[s].group < p.n_kv_groups) continue;
       complain("KV slot " + std::to_string(s) + " names a group that does not exist");
@@ -434,6 +442,8 @@ class ProgramValidator {
     check_state(op, a.state_slot, static_cast<double>(a.n_heads) * a.key_dim * a.value_dim);
   }
 
+  static constexpr uint32_t kMostGroups = std::extent_v<decltype(bp_memory_info::block_bytes)>;
+  static_assert(kMostGroups == std::extent_v<decltype(bp_kv_image_info::image_bytes)>);
   static constexpr uint32_t kRequiredOffset = 8;  // of `required` in every attribute struct
 
   const ProgramView& program_;

@@ -109,6 +109,18 @@ TEST(ProgramTest, ListsAllThatIsWrong) {
   EXPECT_THAT(program.status().message(), HasSubstr("out of range"));
 }
 
+// As of an architecture whose layers have a window each.
+TEST(ProgramTest, MoreKvGroupsThanBackendsAnswerFor) {
+  ProgramParts parts = small_program();
+  for (uint32_t i = 0; i < 9; ++i) {
+    parts.kv_groups.push_back({100 + i, 0});
+    parts.kv_slots.push_back({i, 1, 8, 8});
+  }
+  const auto program = Program::create(std::move(parts));
+  ASSERT_FALSE(program.ok());
+  EXPECT_THAT(program.status().message(), HasSubstr("9 KV groups"));
+}
+
 class FitTest : public ::testing::Test {
  protected:
   void SetUp() override {

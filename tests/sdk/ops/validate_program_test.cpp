@@ -99,6 +99,29 @@ TEST_F(OneOp, ShapesThatDependOnAnotherSlot) {
       Contains(Pair(2u, AllOf(HasSubstr("\"gate\" has shape [6, 8]"), HasSubstr("[12, 8]")))));
 }
 
+TEST_F(OneOp, MoreGroupsThanBlockSizesHaveRoomFor) {
+  for (uint32_t i = 0; i < 8; ++i) builder_.add_kv_slot({builder_.add_kv_group(100 + i), 2, 4, 4});
+  EXPECT_THAT(obstacles(builder_.build()), IsEmpty());
+  builder_.add_kv_slot({builder_.add_kv_group(200), 2, 4, 4});
+  EXPECT_THAT(obstacles(builder_.build()),
+              Contains(Pair(BP_NONE,
+                            "the program has 9 KV groups, which are 9 groups; at most 8 "
+                            "are possible")));
+}
+
+TEST_F(OneOp, TheGroupOfStatesCounts) {
+  bp_attr_short_conv a{};
+  a.kernel = 3;
+  a.state_slot = builder_.add_state_slot(16);
+  builder_.add_op(BP_OP_SHORT_CONV, {x_}, {builder_.add_value(8)}, {weight("w", {8, 3})},
+                  attributes(a));
+  for (uint32_t i = 0; i < 7; ++i) builder_.add_kv_slot({builder_.add_kv_group(100 + i), 2, 4, 4});
+  EXPECT_THAT(obstacles(builder_.build()), IsEmpty());
+  builder_.add_kv_slot({builder_.add_kv_group(200), 2, 4, 4});
+  EXPECT_THAT(obstacles(builder_.build()),
+              Contains(Pair(BP_NONE, HasSubstr("8 KV groups and state slots, which are 9"))));
+}
+
 TEST_F(OneOp, OutputOfAnotherWidth) {
   builder_.add_op(BP_OP_MATMUL, {x_}, {builder_.add_value(6)}, {weight("w", {5, 8})});
   expect_obstacle("value y has width 6, expected n_out = 5");
