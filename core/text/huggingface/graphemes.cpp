@@ -49,14 +49,15 @@ class Cluster {
 
   void add(const Character& next) {
     n_indicators_ = next.kind == U_GCB_REGIONAL_INDICATOR ? n_indicators_ + 1 : 0;
-    const bool goes_on = next.kind == U_GCB_EXTEND || next.kind == U_GCB_ZWJ;
+    const bool goes_on =
+        next.kind == U_GCB_EXTEND || (next.kind == U_GCB_ZWJ && last_.kind != U_GCB_ZWJ);
     pictograph_open_ = next.is_pictograph || (pictograph_open_ && goes_on);
     last_ = next;
   }
 
  private:
   Character last_;
-  bool pictograph_open_;  // a pictograph, then only what extends it
+  bool pictograph_open_;  // a pictograph, then what extends it, then one joiner at most
   int n_indicators_ = last_.kind == U_GCB_REGIONAL_INDICATOR ? 1 : 0;  // at the end
 };
 

@@ -111,6 +111,8 @@ TEST(Graphemes, EndAsTheAnnexSays) {
       {"\U0001F468\u200D\U0001F469\U0001F469", 11},
       {"\U0001F468\u0301\u200D\U0001F469", 13},
       {"a\u200D\U0001F469", 4},
+      {"\U0001F468\u200D\u200D\U0001F469", 10},
+      {"\U0001F468\u200D\u0301\U0001F469", 9},
       {"\xFF\u0301", 1},
   };
   for (const auto& [text, size] : kFirst) {
