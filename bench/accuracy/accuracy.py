@@ -27,10 +27,14 @@ import numpy
 PROMPTS = pathlib.Path(__file__).with_name("prompts.txt")
 
 
+class CommandFailed(SystemExit):
+    """Ends the program with a message where nobody catches it."""
+
+
 def output_of(command, text=None):
     done = subprocess.run([str(part) for part in command], input=text, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"accuracy.py: {' '.join(map(str, command))}: {done.stderr[-1000:]}")
+        raise CommandFailed(f"{pathlib.Path(sys.argv[0]).name}: {' '.join(map(str, command))}: {done.stderr[-1000:]}")
     return done.stdout
 
 

@@ -11,13 +11,14 @@ so that nothing is rounded after they are read. What the peer's program is made 
 python3-numpy.
 """
 import argparse
+import itertools
 import json
 import pathlib
 import statistics
 import subprocess
 import tempfile
 
-from accuracy import errors, ours, output_of, peers, rows_of_tokens
+from accuracy import CommandFailed, errors, ours, output_of, peers, rows_of_tokens
 
 TYPES = ("F16,BF16,Q8_0,Q6_K,Q5_K_M,Q5_K_S,Q5_1,Q5_0,Q4_K_M,Q4_K_S,Q4_1,Q4_0,IQ4_NL,IQ4_XS,Q3_K_L,Q3_K_M,Q3_K_S,IQ3_M,"
          "IQ3_S,IQ3_XS,IQ3_XXS,Q2_K,Q2_K_S,IQ2_M,IQ2_S,IQ2_XS,IQ2_XXS,IQ1_M,IQ1_S,MXFP4_MOE,MXFP4,NVFP4,TQ1_0,TQ2_0,"
@@ -47,16 +48,24 @@ class Files:
         output_of([self.arguments.ours, "quantize", self.arguments.model, out, "--type", kind, *self.imatrix])
         return True
 
+    def measured(self, who, kind, out, whole):
+        if not self.writes(who, kind, out):
+            return {}
+        exact = self.ours(out, "--backend", "reference")
+        found = {"peer": self.peers(out), "backplane": self.ours(out)}
+        if self.peer_writes(out, whole, "F32"):
+            found["peer, float32"] = self.peers(whole)
+        return {"bytes": out.stat().st_size} | {
+            name: float(f"{statistics.mean(errors(logits, exact)):.3g}") for name, logits in found.items()}
+
     def row(self, who, kind):
+        """Where a program fails, its message in place of figures."""
         out, whole = self.folder / f"{who}.gguf", self.folder / "float32.gguf"
         row = {"type": kind, "written by": who}
-        if self.writes(who, kind, out):
-            exact = self.ours(out, "--backend", "reference")
-            found = {"peer": self.peers(out), "backplane": self.ours(out)}
-            if self.peer_writes(out, whole, "F32"):
-                found["peer, float32"] = self.peers(whole)
-            row |= {"bytes": out.stat().st_size} | {
-                name: float(f"{statistics.mean(errors(logits, exact)):.3g}") for name, logits in found.items()}
+        try:
+            row |= self.measured(who, kind, out, whole)
+        except CommandFailed as failure:
+            row["failure"] = str(failure)
         for path in (out, whole):
             path.unlink(missing_ok=True)
         print(row, flush=True)
@@ -78,10 +87,11 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         files = Files(arguments, folder)
-        table = [files.row(who, kind) for kind in arguments.types.split(",")
-                 for who in arguments.writers.split(",")]
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(table, indent=1) + "\n")
+        table = []
+        for kind, who in itertools.product(arguments.types.split(","), arguments.writers.split(",")):
+            table.append(files.row(who, kind))
+            if arguments.json:
+                pathlib.Path(arguments.json).write_text(json.dumps(table, indent=1) + "\n")
 
 
 if __name__ == "__main__":
