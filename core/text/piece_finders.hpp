@@ -75,8 +75,9 @@ PieceMatch find_three_bounded(const CharClasses& classes, const char* from, cons
 
 // [\r\n]
 PieceMatch find_newline_char(const CharClasses& classes, const char* from, const char* end);
-// [^\n]+|[\n]+
+// \s+
 PieceMatch find_spaces(const CharClasses&, const char* p, const char* end);
+// [^\n]+|[\n]+
 PieceMatch find_line(const CharClasses& classes, const char* from, const char* end);
 // \s+$
 PieceMatch find_last_spaces(const CharClasses& classes, const char* from, const char* end);

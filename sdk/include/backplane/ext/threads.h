@@ -33,8 +33,8 @@ typedef struct bp_threads {
   /* Waits for all workers of the running team. Only inside fn, by every worker alike. */
   void (*barrier)(bp_team* team);
 
-  /* fn(argument, i) for i in [0, n), in any order, on any workers; for loading and preparation.
-   * [any-thread], not inside fn of run_team. */
+  /* fn(argument, i) for i in [0, n), in any order, on any workers; for loading, preparation and
+   * transfers. [any-thread], not inside fn of run_team. */
   void (*parallel_for)(void* user, uint64_t n, void (*fn)(void* argument, uint64_t i),
                        void* argument);
 } bp_threads;
