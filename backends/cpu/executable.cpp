@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "backends/cpu/available_memory.hpp"
@@ -19,12 +20,15 @@ bp_dtype dtype_of(KvType type) {
   return kTypes[static_cast<int>(type)];
 }
 
-// Keys of 8 and 4 bits are Hadamard-transformed before they are rounded (kernel_table.hpp).
+// Whole scales' dimensions of 8-bit and 4-bit keys are Hadamard-transformed before they are rounded
+// (kernel_table.hpp).
 constexpr uint32_t kSpreadKeys = 0x63707501;
 
-uint32_t basis_of(KvType keys) {
-  const bool is_spread = keys == KvType::kQ8_0 || keys == KvType::kQ4_0;
-  return is_spread ? kSpreadKeys : BP_KV_BASIS_PLAIN;
+uint32_t basis_of(KvType keys, std::span<const bp_kv_slot> slots) {
+  const bool is_quantised = keys == KvType::kQ8_0 || keys == KvType::kQ4_0;
+  const auto is_spread = [](const bp_kv_slot& slot) { return slot.k_head_dim >= kKvScaleDims; };
+  return is_quantised && std::any_of(slots.begin(), slots.end(), is_spread) ? kSpreadKeys
+                                                                            : BP_KV_BASIS_PLAIN;
 }
 
 }  // namespace
@@ -41,7 +45,7 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
       kv_(std::move(kv)),
       states_(*program_),
       images_(*program_, kv_.block_size(), dtype_of(kv_.k_type()), dtype_of(kv_.v_type()),
-              basis_of(kv_.k_type())),
+              basis_of(kv_.k_type(), program_->kv_slots())),
       shares_(n_threads_) {}
 
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
