@@ -16,6 +16,7 @@ class CudaBackend : public Backend {
   CudaBackend(const Host& host, std::shared_ptr<Device> device, const Settings& settings);
 
   [[nodiscard]] bool transfers_kv() const override { return true; }
+  [[nodiscard]] uint32_t max_candidates() const override { return kMaxCandidates; }
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;

@@ -34,6 +34,7 @@ StepShape CudaExecutable::largest_shape(const bp_compile_options& options) {
   most.n_tokens = options.max_step_tokens;
   most.n_seqs = options.max_sequences;
   most.n_output_rows.fill(options.max_output_rows);
+  most.n_samples = options.max_output_rows;
   most.longest_context = options.max_context;
   return most;
 }
@@ -61,6 +62,13 @@ Status CudaExecutable::prepare(Plan plan) {
   BP_ASSIGN(gathered_,
             device_->allocate(MemoryKind::kDevice, n_rows * widest_gathered * sizeof(float),
                               "the outputs of a step"));
+  BP_TRY(sampler_.allocate(*device_, plan_, options_.max_output_rows));
+  plan_.stages.push_back({"the choice of tokens", [this](const StageContext& context) {
+                            return sampler_.enqueue(context);
+                          }});
+  for (const uint32_t buffer : plan_.outputs) {
+    output_widths_.push_back(plan_.buffers[buffer].width);
+  }
   ArenaLimits limits;
   limits.most = most;
   limits.max_sequences = options_.max_sequences;
@@ -76,8 +84,9 @@ Status CudaExecutable::memory(bp_memory_info& out) {
   BP_ASSIGN(const uint64_t free_bytes, device_->free_bytes());
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
-  out.workspace_bytes = workspace_.size() + gathered_.size() + arena_.n_bytes() +
-                        transfer_.n_bytes() + (library_ == nullptr ? 0 : library_->n_bytes());
+  out.workspace_bytes = workspace_.size() + gathered_.size() + sampler_.n_device_bytes() +
+                        arena_.n_bytes() + transfer_.n_bytes() +
+                        (library_ == nullptr ? 0 : library_->n_bytes());
   out.available_bytes =
       static_cast<uint64_t>(static_cast<double>(free_bytes) * settings_.memory_share);
   out.n_groups = program_->header().n_kv_groups;
@@ -119,6 +128,8 @@ Status CudaExecutable::validate(const bp_batch& batch) const {
   limits.n_blocks = kv_.n_blocks();
   limits.n_state_slots = states_.n_slots();
   limits.n_state_entries = states_.n_entries();
+  limits.max_candidates = kMaxCandidates;
+  limits.output_widths = output_widths_;
   return validate_batch(batch, limits);
 }
 
@@ -212,6 +223,7 @@ StepShape CudaExecutable::shape_of(const bp_batch& batch) {
     const bp_output output = copy_growable(batch.outputs[i]);
     shape.n_output_rows[output.output] = output.n_rows;
   }
+  shape.n_samples = n_samples_of(batch);
   return shape;
 }
 
@@ -237,7 +249,7 @@ Status CudaExecutable::run_stages(const StageContext& context) {
   return {};
 }
 
-// Rows of all outputs one after another into pinned memory.
+// Rows of all outputs one after another into pinned memory, but for those that stay here.
 Status CudaExecutable::bring_outputs(const bp_batch& batch, const StageContext& context) {
   uint8_t* to = outputs_.data();
   uint8_t* chosen = gathered_.data();
@@ -245,11 +257,9 @@ Status CudaExecutable::bring_outputs(const bp_batch& batch, const StageContext& 
     const bp_output output = copy_growable(batch.outputs[i]);
     const uint32_t buffer = plan_.outputs[output.output];
     const Buffer& b = plan_.buffers[buffer];
-    const size_t n_bytes = size_t{output.n_rows} * b.stride() * sizeof(float);
-    if (n_bytes == 0) continue;
     const Rows rows = context.rows(buffer);
-    const void* from = rows.data;
-    if (b.rows == BP_ROWS_TOKENS) {
+    const float* from = rows.data;
+    if (b.rows == BP_ROWS_TOKENS && output.n_rows > 0) {
       ColumnsParams p;
       p.x = rows;
       p.y = {reinterpret_cast<float*>(chosen), b.stride()};
@@ -258,10 +268,23 @@ Status CudaExecutable::bring_outputs(const bp_batch& batch, const StageContext& 
       p.n_rows = output.n_rows;
       p.n = b.width;
       BP_TRY(stream_->launch(columns_kernel(), columns_geometry(p), p));
-      from = chosen;
-      chosen += n_bytes;
+      from = p.y.data;
+      chosen += size_t{output.n_rows} * b.stride() * sizeof(float);
     }
-    BP_TRY(stream_->copy_to_host(to, from, n_bytes));
+    BP_TRY(bring_rows(output, from, to));
+  }
+  return sampler_.bring(*stream_, batch);
+}
+
+// Neighbours at once.
+Status CudaExecutable::bring_rows(const bp_output& output, const float* from, uint8_t*& to) {
+  const size_t stride = plan_.buffers[plan_.outputs[output.output]].stride();
+  for (uint32_t begin = 0, end = 0; begin < output.n_rows; begin = end) {
+    const bool is_wanted = gives_logits(output, begin);
+    for (end = begin + 1; end < output.n_rows && gives_logits(output, end) == is_wanted;) ++end;
+    if (!is_wanted) continue;
+    const size_t n_bytes = (end - begin) * stride * sizeof(float);
+    BP_TRY(stream_->copy_to_host(to, from + begin * stride, n_bytes));
     to += n_bytes;
   }
   return {};
@@ -272,12 +295,15 @@ void CudaExecutable::hand_over(const bp_batch& batch) const {
   for (uint32_t i = 0; i < batch.n_outputs; ++i) {
     const bp_output output = copy_growable(batch.outputs[i]);
     const Buffer& b = plan_.buffers[plan_.outputs[output.output]];
-    for (uint32_t r = 0; r < output.n_rows; ++r, from += b.stride() * sizeof(float)) {
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      if (!gives_logits(output, r)) continue;
+      const uint8_t* const row = std::exchange(from, from + b.stride() * sizeof(float));
       if (batch.seq_status[sequence_of_[output.rows[r]]] != BP_SEQ_OK) continue;
-      std::memcpy(static_cast<uint8_t*>(output.data) + r * output.row_stride_bytes, from,
+      std::memcpy(static_cast<uint8_t*>(output.data) + r * output.row_stride_bytes, row,
                   b.width * sizeof(float));
     }
   }
+  sampler_.hand_over(batch, sequence_of_);
 }
 
 }  // namespace bp::cuda

@@ -8,6 +8,7 @@
 #include "backends/cuda/device/matrix_library.hpp"
 #include "backends/cuda/kv_cache.hpp"
 #include "backends/cuda/plan/plan.hpp"
+#include "backends/cuda/sampling.hpp"
 #include "backends/cuda/step_arena.hpp"
 #include "backends/cuda/step_graphs.hpp"
 #include "backplane/backend.hpp"
@@ -59,6 +60,7 @@ class CudaExecutable : public Executable {
   Status compute(const bp_batch& batch);
   Status run_stages(const StageContext& context);
   Status bring_outputs(const bp_batch& batch, const StageContext& context);
+  Status bring_rows(const bp_output& output, const float* from, uint8_t*& to);
   void hand_over(const bp_batch& batch) const;
 
   std::shared_ptr<Device> device_;
@@ -72,11 +74,13 @@ class CudaExecutable : public Executable {
   Memory workspace_;
   Memory outputs_;   // pinned: rows of each output in the order of the batch's outputs
   Memory gathered_;  // chosen rows of outputs that every token has
+  RowSampler sampler_;
   StepArena arena_;
   StepGraphs graphs_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<MatrixLibrary> library_;  // null where the device has none
   std::unique_ptr<Event> is_done_;
+  std::vector<uint64_t> output_widths_;
   std::vector<uint32_t> sequence_of_;  // of tokens
   std::vector<uint8_t> is_running_;    // of sequences
   InFlight in_flight_;

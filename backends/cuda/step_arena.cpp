@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/sampling.hpp"
 #include "backplane/plugin.hpp"
 
 namespace bp::cuda {
@@ -29,6 +30,7 @@ size_t bytes_of(const ArenaLimits& limits) {
   for (uint32_t o = 0; o < limits.n_outputs; ++o) {
     n += aligned(limits.most.n_output_rows[o] * sizeof(uint32_t));
   }
+  n += aligned(limits.most.n_samples * sizeof(SampleRequest));
   return n;
 }
 
@@ -133,6 +135,10 @@ void StepArena::pack_outputs(const bp_batch& batch, const StepShape& shape, Step
     const bp_output output = copy_growable(batch.outputs[i]);
     std::copy_n(output.rows, output.n_rows, rows[output.output].host);
   }
+  view.n_samples = n_samples_of(batch);
+  const auto samples = take<SampleRequest>(view.n_samples);
+  pack_samples(batch, samples.host);
+  view.samples = samples.device;
 }
 
 }  // namespace bp::cuda

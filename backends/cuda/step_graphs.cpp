@@ -35,6 +35,7 @@ Status StepGraphs::capture(const Plan& plan, const StageContext& context, const 
     own.shape.n_tokens = own.shape.n_seqs = sizes[i];
     own.shape.is_decode = true;
     for (uint32_t& n : own.shape.n_output_rows) n = std::min(n, sizes[i]);
+    own.shape.n_samples = std::min(most.n_samples, sizes[i]);
     BP_TRY(own.stream.begin_capture());
     const Status status = plan.enqueue(own);
     auto graph = own.stream.end_capture();  // also after an error: the stream must work again
@@ -49,7 +50,7 @@ StepGraphs::Match StepGraphs::find(const StepShape& shape) const {
   const auto found = by_tokens_.lower_bound(shape.n_tokens);
   if (!shape.is_decode || found == by_tokens_.end()) return {nullptr, shape};
   const StepShape& padded = found->second.shape;
-  if (shape.n_seqs > padded.n_seqs) return {nullptr, shape};
+  if (shape.n_seqs > padded.n_seqs || shape.n_samples > padded.n_samples) return {nullptr, shape};
   for (size_t o = 0; o < shape.n_output_rows.size(); ++o) {
     if (shape.n_output_rows[o] > padded.n_output_rows[o]) return {nullptr, shape};
   }

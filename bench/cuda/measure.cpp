@@ -1,6 +1,6 @@
 // Times steps of a backend plugin on a model of real shape and random weights.
 // usage: measure PLUGIN.plugin.yaml SHAPE DTYPE [KEY=VALUE ...] [decode:SEQUENCES:DEPTH ...]
-//        [prefill:TOKENS:DEPTH ...] [--steps N]
+//        [prefill:TOKENS:DEPTH ...] [--steps N] [--sample best|draw|candidates]
 // Prints a line for each: the median step, tokens per second, and bytes of weights read per second.
 
 #include <algorithm>
@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backplane/dtype.hpp"
+#include "backplane/ext/device_sampling.h"
 #include "bench/cuda/shapes.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
@@ -37,6 +39,46 @@ struct Arguments {
   Options options;
   std::vector<Task> tasks;
   uint32_t n_steps = 30;
+  std::string sample;  // what the backend chooses itself; empty: rows of logits come to the host
+};
+
+// An output of a batch of which no row of logits is wanted.
+class Sampled {
+ public:
+  Sampled(bp_batch& batch, const std::string& how) : output_(*batch.outputs[0]) {
+    bp_row_request request{};
+    request.token = -1;
+    request.choice = how == "best"   ? BP_CHOOSE_BEST
+                     : how == "draw" ? BP_CHOOSE_DRAW
+                                     : BP_CHOOSE_NONE;
+    request.floor = -3;
+    request.scale = 1.25f;
+    request.uniform = 0.5;
+    request.n_candidates = how == "candidates" ? kCandidates : 0;
+    requests_.assign(output_.n_rows, request);
+    results_.resize(output_.n_rows);
+    candidates_.resize(output_.n_rows * kCandidates);
+    for (uint32_t r = 0; r < output_.n_rows; ++r) {
+      requests_[r].candidates = candidates_.data() + r * kCandidates;
+    }
+    sampling_ = make_growable<bp_sampling>();
+    sampling_.requests = requests_.data();
+    sampling_.results = results_.data();
+    output_.required = BP_OUTPUT_SAMPLING;
+    output_.sampling = &sampling_;
+    batch.outputs = outputs_;
+  }
+  Sampled(const Sampled&) = delete;
+  Sampled& operator=(const Sampled&) = delete;
+
+ private:
+  static constexpr size_t kCandidates = 64;
+  bp_output output_;
+  const bp_output* outputs_[1] = {&output_};
+  bp_sampling sampling_{};
+  std::vector<bp_row_request> requests_;
+  std::vector<bp_row_result> results_;
+  std::vector<bp_candidate> candidates_;
 };
 
 int usage(const std::string& wrong) {
@@ -80,7 +122,9 @@ class Bench {
     std::vector<double> seconds;
     for (uint32_t i = 0; i < arguments_.n_steps + kWarmUp; ++i) {
       BatchBuilder builder = batch_of(task);
-      const bp_batch batch = builder.build(1);
+      bp_batch batch = builder.build(1);
+      std::optional<Sampled> sampled;
+      if (!arguments_.sample.empty()) sampled.emplace(batch, arguments_.sample);
       const auto begin = Clock::now();
       const Status status = session_.run(batch);
       if (!status.ok()) throw Failure(status.message());
@@ -151,6 +195,8 @@ int main(int argc, char** argv) {
     const std::string text = argv[i];
     if (text == "--steps" && i + 1 < argc) {
       arguments.n_steps = static_cast<uint32_t>(std::atoi(argv[++i]));
+    } else if (text == "--sample" && i + 1 < argc) {
+      arguments.sample = argv[++i];
     } else if (text.find('=') != std::string::npos) {
       arguments.options.set.push_back(text);
     } else if (!add_task(text, arguments.tasks)) {

@@ -8,6 +8,7 @@
 #   products     one product by type and rows, with cuBLASLt and without; by int8 and fp8
 #   decode       8B shapes, batch 1 to 256, bf16 and q4_K
 #   prefill      8B shapes, 512 to 4096 tokens, bf16 and q4_K; decode at depth
+#   sampling     decode with rows of logits brought to the host, and with tokens chosen on the device
 #   torch        the same bf16 decode and prefill by transformers
 #   all          all of them
 set -euo pipefail
@@ -78,11 +79,18 @@ part_prefill() {
     "$build/bin/measure" "$plugin" 8b f8_e4m3 fp8_products=$fp8 --steps 10 prefill:512:0 prefill:2048:0
   done
 }
+part_sampling() {
+  local tasks="decode:1:0 decode:16:0 decode:64:0 decode:256:0"
+  "$build/bin/measure" "$plugin" 8b bf16 $tasks
+  for how in best draw candidates; do
+    "$build/bin/measure" "$plugin" 8b bf16 --sample $how $tasks
+  done
+}
 part_torch() { python3 bench/cuda/torch_peer.py; }
 
-[[ $# -gt 0 ]] || { sed -n 2,12p "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n 2,13p "$0"; exit 2; }
 parts=("$@")
-[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings products decode prefill torch)
+[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings products decode prefill sampling torch)
 for part in "${parts[@]}"; do
   echo "== $part"
   "part_$part" 2>&1 | tee "$out/$part.txt"

@@ -80,6 +80,7 @@ struct Model {
   std::string chat_output = "auto";  // `chat: output`: a dialect's name
   std::string chat_template;         // `chat: template`: source; empty: the model's own
   bool prefix_cache = true;
+  bool device_sampling = true;  // where the backend offers it
 };
 
 struct Config {

@@ -203,7 +203,7 @@ Status read_quantize(const Yaml& yaml, Model& model) {
 
 Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Catalog& catalog) {
   BP_TRY(yaml.expect_keys({"id", "source", "format", "context", "backend", "scheduler", "sampler",
-                           "chat", "prefix_cache", "quantize"}));
+                           "chat", "prefix_cache", "device_sampling", "quantize"}));
   Model model;
   BP_TRY(read_source(yaml, folder, model));
   if (const auto format = yaml.find("format")) {
@@ -215,6 +215,9 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
   BP_TRY(read_count(yaml, "context", kMaxContext, model.context));
   if (const auto cache = yaml.find("prefix_cache")) {
     BP_ASSIGN(model.prefix_cache, cache->as_bool());
+  }
+  if (const auto sampling = yaml.find("device_sampling")) {
+    BP_ASSIGN(model.device_sampling, sampling->as_bool());
   }
   BP_TRY(read_quantize(yaml, model));
   BP_TRY(read_backend(yaml, folder, catalog, model.backend));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backplane/plugin.hpp"
+#include "core/engine/device_rows.hpp"
 
 namespace bp::engine {
 
@@ -18,6 +19,7 @@ void clear(Batch& b, size_t n_seqs) {
   b.tokens.clear();
   b.positions.clear();
   b.rows.clear();
+  b.row_requests.clear();
   b.context_len.clear();
   b.state_in.clear();
   b.state_out.clear();
@@ -35,6 +37,7 @@ void add_sequence(const Planned& planned, Batch& b) {
   for (uint32_t p = s.n_computed; p < end; ++p) {
     if ((prompt_rows || p + 1 == end) && s.wants_row(p)) {
       b.rows.push_back(static_cast<uint32_t>(b.tokens.size()));
+      if (b.max_candidates > 0) b.row_requests.push_back(request_row(s, p, b.max_candidates));
     }
     b.tokens.push_back(s.tokens[p]);
     b.positions.push_back(static_cast<int32_t>(p));
@@ -60,6 +63,25 @@ void fill_tables(const Plan& plan, uint32_t n_groups, Batch& b) {
   b.tables.assign(n_groups, {b.blocks.data(), static_cast<uint32_t>(stride), 0});
 }
 
+void fill_sampling(Batch& b) {
+  const auto stays = [](const bp_row_request& r) { return (r.flags & BP_ROW_LOGITS) == 0; };
+  if (std::ranges::none_of(b.row_requests, stays)) return;
+  b.row_results.assign(b.rows.size(), {});
+  size_t n = 0;
+  for (const bp_row_request& request : b.row_requests) n += request.n_candidates;
+  b.candidates.resize(n);
+  bp_candidate* room = b.candidates.data();
+  for (bp_row_request& request : b.row_requests) {
+    request.candidates = request.n_candidates == 0 ? nullptr : room;
+    room += request.n_candidates;
+  }
+  b.sampling = make_growable<bp_sampling>();
+  b.sampling.requests = b.row_requests.data();
+  b.sampling.results = b.row_results.data();
+  b.output.required = BP_OUTPUT_SAMPLING;
+  b.output.sampling = &b.sampling;
+}
+
 void fill_output(Batch& b) {
   b.reserve_rows(b.rows.size());
   b.output = make_growable<bp_output>();
@@ -69,6 +91,7 @@ void fill_output(Batch& b) {
   b.output.rows = b.rows.data();
   b.output.data = b.row(0).data();
   b.output.row_stride_bytes = uint64_t{b.n_vocab} * sizeof(float);
+  fill_sampling(b);
 }
 
 }  // namespace

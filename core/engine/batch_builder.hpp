@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backplane/batch.h"
+#include "backplane/ext/device_sampling.h"
 #include "core/engine/schedule.hpp"
 #include "core/kv/block_manager.hpp"
 
@@ -14,11 +15,12 @@ namespace bp::engine {
 
 // The memory behind a bp_batch, reused from step to step. Sequence i is plan.sequences[i].
 struct Batch {
-  Batch(uint32_t n_vocab, uint32_t logits_output)
-      : n_vocab(n_vocab), logits_output(logits_output) {}
+  Batch(uint32_t n_vocab, uint32_t logits_output, uint32_t max_candidates)
+      : n_vocab(n_vocab), logits_output(logits_output), max_candidates(max_candidates) {}
 
   uint32_t n_vocab;
   uint32_t logits_output;
+  uint32_t max_candidates;  // of the backend's own sampling; 0: all rows come as logits
   std::vector<int32_t> tokens, positions;       // [n_tokens]
   std::vector<uint32_t> query_start;            // [n_seqs + 1]
   std::vector<uint32_t> context_len, stop_seq;  // [n_seqs]
@@ -29,6 +31,10 @@ struct Batch {
   std::vector<uint32_t> rows;                   // [n_rows] indices of tokens
   std::vector<uint32_t> first_row;              // [n_seqs + 1] rows of sequence i
   std::vector<RequestId> requests;              // [n_seqs]
+  std::vector<bp_row_request> row_requests;     // [n_rows]
+  std::vector<bp_row_result> row_results;       // [n_rows]
+  std::vector<bp_candidate> candidates;         // of all row_requests
+  bp_sampling sampling{};
   bp_output output{};
   const bp_output* outputs[1] = {&output};
   bp_batch c{};
@@ -36,6 +42,10 @@ struct Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
+  // Whether row_results[r] stands for the logits of the row, which have not come.
+  [[nodiscard]] bool stays_on_device(uint32_t r) const {
+    return output.sampling != nullptr && (row_requests[r].flags & BP_ROW_LOGITS) == 0;
+  }
   [[nodiscard]] std::span<float> row(uint32_t r) {
     return {logits_.get() + size_t{r} * n_vocab, n_vocab};
   }

@@ -35,7 +35,8 @@ struct EngineParts {
   std::shared_ptr<const void> keep_alive;  // what the parts below refer to; released last
 
   uint32_t n_vocab = 0;
-  uint32_t logits_output = 0;                  // program output with n_vocab columns
+  uint32_t max_candidates = 0;  // that the backend chooses tokens among; 0: rows come to the host
+  uint32_t logits_output = 0;   // program output with n_vocab columns
   const text::Tokenizer* tokenizer = nullptr;  // null: answers have tokens but no text
   std::vector<int32_t> end_of_generation;
 

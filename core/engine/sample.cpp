@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/engine/device_rows.hpp"
 #include "core/engine/row_math.hpp"
 
 namespace bp::engine {
@@ -59,11 +60,51 @@ std::vector<Draw> draw_choices(const Sequence& s, std::span<float> row, const Dr
   return draws;
 }
 
+Draw draw_on_device(const Sequence& s, const Request& request, const bp_row_request& asked,
+                    const bp_row_result& answer, uint32_t n_vocab, const DrawContext& c) {
+  Draw drawn;
+  const DrawKey key{request.seed, s.choice, s.n_tokens()};
+  const auto token = token_of(s.chain, asked, answer, key, c.room.scratch);
+  if (!token.ok()) {
+    drawn.error = token.status();
+    return drawn;
+  }
+  drawn.token = *token;
+  if (request.logprobs) {
+    drawn.logprobs = logprobs_of(asked, answer, *token, request.n_top_logprobs, n_vocab);
+  }
+  return drawn;
+}
+
+// Of a row whose logits have stayed with the backend.
+void read_answer(const Sequence& s, uint32_t r, const Batch& batch, const DrawContext& c,
+                 Outcome& outcome) {
+  const Request& request = s.request->request;
+  const bp_row_request& asked = batch.row_requests[r];
+  const bp_row_result& answer = batch.row_results[r];
+  outcome.error = check_answer(asked, answer, batch.n_vocab);
+  if (!outcome.error.ok()) return;
+  if (asked.token >= 0) {
+    outcome.prompt_logprobs.push_back(
+        logprobs_of(asked, answer, asked.token, request.n_top_logprobs, batch.n_vocab));
+    return;
+  }
+  outcome.draws.push_back(draw_on_device(s, request, asked, answer, batch.n_vocab, c));
+  for (const auto& fork : s.request->forks) {
+    outcome.draws.push_back(draw_on_device(*fork, request, asked, answer, batch.n_vocab, c));
+  }
+}
+
 Outcome sample_sequence(const Sequence& s, uint32_t first_row, uint32_t end_row, Batch& batch,
                         const DrawContext& c) {
   Outcome outcome;
   outcome.computed = true;
   for (uint32_t r = first_row; r < end_row; ++r) {
+    if (batch.stays_on_device(r)) {
+      read_answer(s, r, batch, c, outcome);
+      if (!outcome.error.ok()) return outcome;
+      continue;
+    }
     const std::span<float> row = batch.row(r);
     if (has_nan_or_infinity(row)) {
       outcome.error = internal_error("the model computed logits that are not numbers");

@@ -34,10 +34,6 @@ bool is_zero_temperature(const plugin::ParamMap& fields) {
   return (d != nullptr && *d == 0.0) || (i != nullptr && *i == 0);
 }
 
-Status nothing_to_draw() {
-  return invalid_argument("no token can be drawn: all of them are forbidden");
-}
-
 Status make_sparse(bp_sample_row& row) {
   uint32_t n = 0;
   for (uint32_t id = 0; id < row.n_vocab; ++id) {
@@ -77,6 +73,14 @@ Status check_row(const bp_sample_row& row) {
 
 }  // namespace
 
+double final_uniform(const DrawKey& key) {
+  return uniform(key, kFinalDraw, 0);
+}
+
+Status nothing_to_draw() {
+  return invalid_argument("no token can be drawn: all of them are forbidden");
+}
+
 Result<SamplerChain> SamplerChain::create(const SamplerSet& set, std::span<const std::string> names,
                                           const plugin::ParamMap& request, uint32_t n_vocab) {
   BP_ASSIGN(const auto stages, set.resolve(names.empty() ? set.chain : names));
@@ -90,6 +94,39 @@ Result<SamplerChain> SamplerChain::create(const SamplerSet& set, std::span<const
     if (state->has_value()) chain.links_.push_back({*std::move(*state), i});
     chain.greedy_ = chain.greedy_ || is_zero_temperature(fields);
   }
+  chain.n_vocab_ = n_vocab;
+  chain.effect_ = effect_of(chain.links_, chain.greedy_);
+  return chain;
+}
+
+// Cuts to the best and cuts at a distance from the best give the same in either order; a distance
+// shrinks with the scales before it.
+ChainEffect SamplerChain::effect_of(std::span<const Link> links, bool greedy) {
+  const auto has = [](uint32_t flag) {
+    return [flag](const Link& link) { return (link.state.info().flags & flag) != 0; };
+  };
+  ChainEffect chain;
+  if (greedy) {
+    if (std::ranges::all_of(links, has(BP_STAGE_TRUNCATES))) chain.kind = ChainEffect::Kind::kBest;
+    return chain;
+  }
+  chain.kind = ChainEffect::Kind::kDraw;
+  for (const Link& link : links) {
+    const bp_stage_effect effect = link.state.effect();
+    if (effect.kind == BP_EFFECT_TOP_K) {
+      chain.top_k = chain.top_k == 0 ? effect.count : std::min(chain.top_k, effect.count);
+    } else if (effect.kind == BP_EFFECT_FLOOR) {
+      chain.floor = std::max(chain.floor, effect.value / chain.scale);
+    } else if (effect.kind == BP_EFFECT_SCALE) {
+      chain.scale = std::min(chain.scale * effect.value, std::numeric_limits<float>::max());
+    } else {
+      chain.kind = ChainEffect::Kind::kOther;
+    }
+  }
+  if (chain.scale == 0) chain.kind = ChainEffect::Kind::kOther;  // underflow
+  if (links.empty() || !std::ranges::all_of(links.subspan(1), has(BP_STAGE_SPARSE))) return chain;
+  const bp_stage_effect first = links.front().state.effect();
+  if (first.kind == BP_EFFECT_TOP_K) chain.leading_top_k = first.count;
   return chain;
 }
 
@@ -114,15 +151,33 @@ Status SamplerChain::apply(const Link& link, bp_sample_row& row) const {
 Result<int32_t> SamplerChain::sample(std::span<float> logits, const DrawKey& key,
                                      SampleScratch& scratch) const {
   scratch.candidates.resize(logits.size());
-  StageRandom random{key, 0};
   auto row = make_growable<bp_sample_row>();
   row.n_vocab = static_cast<uint32_t>(logits.size());
-  row.position = key.position;
   row.logits = logits.data();
   row.candidates = scratch.candidates.data();
+  return finish(0, row, logits, key);
+}
+
+Result<int32_t> SamplerChain::sample_from_top_k(std::span<const bp_candidate> best,
+                                                const DrawKey& key, SampleScratch& scratch) const {
+  if (best.empty()) return nothing_to_draw();
+  scratch.candidates.resize(n_vocab_);
+  std::ranges::copy(best, scratch.candidates.begin());
+  auto row = make_growable<bp_sample_row>();
+  row.n_vocab = n_vocab_;
+  row.candidates = scratch.candidates.data();
+  row.n_candidates = static_cast<uint32_t>(best.size());
+  row.order = BP_ORDER_DESCENDING;
+  return finish(1, row, {}, key);
+}
+
+Result<int32_t> SamplerChain::finish(size_t first_link, bp_sample_row row, std::span<float> logits,
+                                     const DrawKey& key) const {
+  StageRandom random{key, 0};
+  row.position = key.position;
   row.host = &random;
   row.uniform = stage_uniform;
-  for (const Link& link : links_) {
+  for (const Link& link : std::span(links_).subspan(first_link)) {
     const uint32_t flags = link.state.info().flags;
     if (greedy_ && (flags & BP_STAGE_TRUNCATES) != 0) continue;
     if (row.n_candidates > 0 && (flags & BP_STAGE_SPARSE) == 0) make_dense(row, logits);
@@ -130,7 +185,7 @@ Result<int32_t> SamplerChain::sample(std::span<float> logits, const DrawKey& key
     BP_TRY(apply(link, row));
   }
   if (greedy_ && row.n_candidates > 0) make_dense(row, logits);
-  const double u = greedy_ ? 0 : uniform(key, kFinalDraw, 0);
+  const double u = greedy_ ? 0 : final_uniform(key);
   const int32_t token = greedy_                ? argmax(logits)
                         : row.n_candidates > 0 ? draw_sparse({row.candidates, row.n_candidates}, u)
                                                : draw_dense(logits, u);

@@ -2,6 +2,7 @@
 // The sampler stages of one choice, in order, and the final draw.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,22 @@ struct SampleScratch {
   std::vector<bp_candidate> candidates;  // [n_vocab]
 };
 
+// What a whole chain does to a row, where its stages say so.
+struct ChainEffect {
+  enum class Kind { kOther, kBest, kDraw };
+  Kind kind = Kind::kOther;
+  // Of kDraw: as in bp_row_request.
+  uint32_t top_k = 0;
+  float floor = -std::numeric_limits<float>::infinity();
+  float scale = 1;
+  // Not 0: the first stage leaves that many of the best, and the others can go on from them.
+  uint32_t leading_top_k = 0;
+};
+
+// The number of the final draw.
+[[nodiscard]] double final_uniform(const DrawKey& key);
+[[nodiscard]] Status nothing_to_draw();
+
 class SamplerChain {
  public:
   // Of the stages named, or of the set's own chain where `names` is empty; `request` holds fields.
@@ -32,7 +49,13 @@ class SamplerChain {
   // no token can be drawn (all logits are -inf).
   Result<int32_t> sample(std::span<float> logits, const DrawKey& key, SampleScratch& scratch) const;
 
+  // Likewise from what the first stage leaves of the row, best first, where effect() says that it
+  // is a top_k.
+  Result<int32_t> sample_from_top_k(std::span<const bp_candidate> best, const DrawKey& key,
+                                    SampleScratch& scratch) const;
+
   [[nodiscard]] bool greedy() const { return greedy_; }
+  [[nodiscard]] const ChainEffect& effect() const { return effect_; }
 
  private:
   struct Link {
@@ -40,9 +63,15 @@ class SamplerChain {
     uint32_t position;  // in the chain as named: stages left out do not shift random numbers
   };
 
+  static ChainEffect effect_of(std::span<const Link> links, bool greedy);
   Status apply(const Link& link, bp_sample_row& row) const;
+  // Runs the links from the given one on, and draws. `logits` is the row's room while it is dense.
+  Result<int32_t> finish(size_t first_link, bp_sample_row row, std::span<float> logits,
+                         const DrawKey& key) const;
 
   std::vector<Link> links_;
+  uint32_t n_vocab_ = 0;
+  ChainEffect effect_;
   bool greedy_ = false;  // a temperature of 0: the best of the dense row after the penalties
 };
 

@@ -26,7 +26,7 @@ StepState::StepState(EngineParts engine_parts)
       swap(parts.transfer, parts.limits.swap_bytes),
       mailbox(parts.limits.max_queue),
       budget(parts.limits.max_step_us, parts.limits.max_step_tokens),
-      batch(parts.n_vocab, parts.logits_output) {
+      batch(parts.n_vocab, parts.logits_output, parts.max_candidates) {
   context = static_cast<uint32_t>(
       std::min<uint64_t>(parts.limits.context, uint64_t{kv.n_usable()} * kv.block_size()));
   stats.kv_blocks.set(kv.n_usable());

@@ -91,6 +91,11 @@ Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) co
   return status;
 }
 
+uint32_t BackendHandle::max_candidates() const {
+  const void* sampling = extension(BP_DEVICE_SAMPLING_ID);
+  return copy_growable(static_cast<const bp_device_sampling*>(sampling)).max_candidates;
+}
+
 Result<std::optional<bp_memory_plan>> BackendHandle::plan_memory(
     const bp_program& program, const bp_compile_options& options) const {
   const auto planner =

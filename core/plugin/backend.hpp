@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backplane/backend.h"
+#include "backplane/ext/device_sampling.h"
 #include "backplane/ext/memory_plan.h"
 #include "backplane/status.hpp"
 #include "core/plugin/params.hpp"
@@ -60,6 +61,8 @@ class BackendHandle {
   // What the program would take, where the backend foretells it; see memory_plan.h.
   Result<std::optional<bp_memory_plan>> plan_memory(const bp_program& program,
                                                     const bp_compile_options& options) const;
+  // Of a row, by "bp.device-sampling/1"; 0 where the backend does not offer it.
+  [[nodiscard]] uint32_t max_candidates() const;
   // `program` outlives the executable.
   Result<ExecutableHandle> compile(const bp_program& program,
                                    const bp_compile_options& options) const;

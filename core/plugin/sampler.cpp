@@ -1,5 +1,7 @@
 #include "core/plugin/sampler.hpp"
 
+#include <limits>
+
 #include "core/plugin/call.hpp"
 
 namespace bp::plugin {
@@ -42,6 +44,34 @@ Status StageState::rollback(uint32_t n) const {
 
 Status StageState::apply(bp_sample_row& row) const {
   return call([&](bp_error* error) { return sampler_->factory_.apply(state_, &row, error); });
+}
+
+namespace {
+
+bool is_possible(const bp_stage_effect& effect) {
+  switch (effect.kind) {
+    case BP_EFFECT_TOP_K:
+      return effect.count > 0;
+    case BP_EFFECT_FLOOR:
+      return effect.value <= 0;
+    case BP_EFFECT_SCALE:
+      return effect.value > 0 && effect.value <= std::numeric_limits<float>::max();
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bp_stage_effect StageState::effect() const {
+  auto effect = make_growable<bp_stage_effect>();
+  const auto ask = sampler_->factory_.effect;
+  const Status status = call([&](bp_error*) {
+    if (ask != nullptr) ask(state_, &effect);
+    return BP_OK;
+  });
+  if (!status.ok() || !is_possible(effect)) effect.kind = BP_EFFECT_OTHER;
+  return effect;
 }
 
 namespace {

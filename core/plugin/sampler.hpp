@@ -26,6 +26,8 @@ class StageState {
   Status accept(std::span<const int32_t> tokens, uint32_t origin) const;
   Status rollback(uint32_t n) const;
   Status apply(bp_sample_row& row) const;
+  // BP_EFFECT_OTHER where the plugin does not say, or says what cannot be.
+  [[nodiscard]] bp_stage_effect effect() const;
 
  private:
   friend class SamplerHandle;

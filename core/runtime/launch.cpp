@@ -181,6 +181,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   engine::EngineParts parts{
       .keep_alive = compiled.parts,
       .n_vocab = model.n_vocab,
+      .max_candidates = config.device_sampling ? compiled.parts->backend.max_candidates() : 0,
       .logits_output = 0,
       .tokenizer = tokenizer.get(),
       .end_of_generation = tokenizer->vocabulary().end_of_generation,

@@ -28,6 +28,10 @@ class MinP final : public Stage {
     row.n_candidates = static_cast<uint32_t>(end - all.begin());
     return {};
   }
+  void effect(bp_stage_effect& out) const override {
+    out.kind = BP_EFFECT_FLOOR;
+    out.value = log_p_;
+  }
 
  private:
   float log_p_;  // at most 0, so that the best token stays

@@ -23,8 +23,7 @@ class Temperature final : public Stage {
       return {};
     }
     // Relative to the best logit, so that a tiny temperature overflows to -inf and not to NaN.
-    const double greatest = std::numeric_limits<float>::max();
-    const auto factor = static_cast<float>(std::min(1 / temperature_, greatest));
+    const float factor = this->factor();
     if (is_dense(row)) {
       for (uint32_t i = 0; i < row.n_vocab; ++i) row.logits[i] = (row.logits[i] - max) * factor;
     } else {
@@ -32,8 +31,22 @@ class Temperature final : public Stage {
     }
     return {};
   }
+  void effect(bp_stage_effect& out) const override {
+    if (temperature_ == 0) {
+      out.kind = BP_EFFECT_TOP_K;
+      out.count = 1;
+    } else {
+      out.kind = BP_EFFECT_SCALE;
+      out.value = factor();
+    }
+  }
 
  private:
+  [[nodiscard]] float factor() const {
+    const double greatest = std::numeric_limits<float>::max();
+    return static_cast<float>(std::min(1 / temperature_, greatest));
+  }
+
   double temperature_;
 };
 

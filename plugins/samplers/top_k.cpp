@@ -15,6 +15,10 @@ class TopK final : public Stage {
     keep_best(row, k_);
     return {};
   }
+  void effect(bp_stage_effect& out) const override {
+    out.kind = BP_EFFECT_TOP_K;
+    out.count = k_;
+  }
 
  private:
   uint32_t k_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "available_memory.hpp"
+#include "backplane/row_sampling.hpp"
 #include "backplane/validate_batch.hpp"
 #include "ops/ops.hpp"
 
@@ -62,6 +63,9 @@ ReferenceExecutable::ReferenceExecutable(const Host& host, const bp_program& pro
       values_(program_.values().size()),
       buffers_(program_.values().size()) {
   options_.progress = nullptr;
+  for (const uint32_t value : program_.outputs()) {
+    output_widths_.push_back(program_.values()[value].width);
+  }
 }
 
 Status ReferenceExecutable::bind_kernels(const bp_compile_options& options) {
@@ -108,6 +112,8 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.n_blocks = kv_.n_blocks();
   limits.n_state_slots = states_.n_slots();
   limits.n_state_entries = states_.n_entries();
+  limits.max_candidates = kMaxCandidates;
+  limits.output_widths = output_widths_;
   if (limits.n_blocks.size() != program_.header().n_kv_groups) {
     return invalid_argument("kv_allocate comes before the first step");
   }
@@ -196,17 +202,30 @@ void ReferenceExecutable::close_all() {
   }
 }
 
-void ReferenceExecutable::write_outputs(const Step& step) const {
+bp_row_result ReferenceExecutable::sample(std::span<const float> row,
+                                          const bp_row_request& request) {
+  return sample_row(row, request);
+}
+
+void ReferenceExecutable::write_outputs(const Step& step) {
   for (uint32_t i = 0; i < step.batch().n_outputs; ++i) {
-    const bp_output output = copy_growable(step.batch().outputs[i]);
-    const uint32_t index = program_.outputs()[output.output];
-    const bool all_tokens = program_.values()[index].rows == BP_ROWS_TOKENS;
-    for (uint32_t r = 0; r < output.n_rows; ++r) {
-      if (!step.is_running(step.sequence_of(output.rows[r]))) continue;
-      const Matrix& value = values_[index];
-      std::memcpy(static_cast<char*>(output.data) + r * output.row_stride_bytes,
-                  value.row(all_tokens ? output.rows[r] : r), value.width * sizeof(float));
-    }
+    write_output(copy_growable(step.batch().outputs[i]), step);
+  }
+}
+
+void ReferenceExecutable::write_output(const bp_output& output, const Step& step) {
+  const uint32_t index = program_.outputs()[output.output];
+  const Matrix& value = values_[index];
+  const bool all_tokens = program_.values()[index].rows == BP_ROWS_TOKENS;
+  const bool is_sampled = (output.required & BP_OUTPUT_SAMPLING) != 0;
+  const bp_sampling sampling = is_sampled ? copy_growable(output.sampling) : bp_sampling{};
+  for (uint32_t r = 0; r < output.n_rows; ++r) {
+    if (!step.is_running(step.sequence_of(output.rows[r]))) continue;
+    const float* row = value.row(all_tokens ? output.rows[r] : r);
+    if (is_sampled) sampling.results[r] = sample({row, value.width}, sampling.requests[r]);
+    if (is_sampled && (sampling.requests[r].flags & BP_ROW_LOGITS) == 0) continue;
+    std::memcpy(static_cast<char*>(output.data) + r * output.row_stride_bytes, row,
+                value.width * sizeof(float));
   }
 }
 

@@ -26,6 +26,18 @@ struct Matrix {
 inline constexpr uint32_t kMaxGroups = 8;    // of the KV cache
 inline constexpr uint32_t kMaxOutputs = 16;  // of a program
 
+// What is wanted of a row of logits, as in ext/device_sampling.h.
+struct SampleRequest {
+  double uniform;
+  uint32_t output;  // of the program
+  uint32_t row;     // of those that the batch asks of it
+  uint32_t choice;
+  int32_t token;
+  uint32_t n_candidates, first_candidate;  // of all candidates of the step
+  uint32_t top_k;
+  float floor, scale;
+};
+
 // The batch. In device memory, before the arrays that it points to; one copy brings them all.
 // Tokens that pad a step belong to sequence n_seqs, which never runs.
 struct StepView {
@@ -43,8 +55,10 @@ struct StepView {
   const int32_t* state_out;     // [n_seqs]
   BlockTable tables[kMaxGroups];
   const uint32_t* output_rows[kMaxOutputs];  // token indices that a program output asks for
+  const SampleRequest* samples;              // [n_samples]
   uint32_t n_tokens;                         // without padding
   uint32_t n_seqs;
+  uint32_t n_samples;
 };
 
 // K or V of one layer: [n_blocks, n_heads, block_size] rows of a head's values. q8_0 rows are the

@@ -22,6 +22,7 @@ struct StepShape {
   uint32_t n_tokens = 0;
   uint32_t n_seqs = 0;
   std::array<uint32_t, kMaxOutputs> n_output_rows{};
+  uint32_t n_samples = 0;  // rows of all outputs that a token is chosen from
   uint32_t longest_context = 0;
   bool is_decode = false;  // no sequence has more than one token
 };

@@ -139,6 +139,12 @@ void StateUnderTest::rollback(uint32_t n) {
   call(name_ + ": rollback", sampler_->factory().rollback(state_, n, &error), error);
 }
 
+bp_stage_effect StateUnderTest::effect() const {
+  auto effect = make_growable<bp_stage_effect>();
+  if (sampler_->factory().effect != nullptr) sampler_->factory().effect(state_, &effect);
+  return effect;
+}
+
 Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) {
   Stream host{stream};
   GuardedArray<float> logits(std::span<const float>(given.logits));

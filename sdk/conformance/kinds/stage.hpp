@@ -66,6 +66,7 @@ class StateUnderTest {
   void rollback(uint32_t n);
   // The random numbers follow from `stream`.
   Kept apply(const RowCase& row, Form form, uint64_t stream = 1);
+  [[nodiscard]] bp_stage_effect effect() const;
 
  private:
   StateUnderTest(const SamplerUnderTest& sampler, uint32_t flags, std::string name,

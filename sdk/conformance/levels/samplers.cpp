@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -114,6 +115,55 @@ void is_deterministic(const SamplerUnderTest& sampler, const StageSpec& stage, u
       second.accept(token, BP_TOKENS_GENERATED);
     }
   }
+}
+
+// Logits relative to the greatest, as a draw sees them.
+Kept from_the_greatest(Kept kept) {
+  float greatest = -std::numeric_limits<float>::infinity();
+  for (const auto& [id, logit] : kept) greatest = std::max(greatest, logit);
+  for (auto& [id, logit] : kept) logit -= greatest;
+  return kept;
+}
+
+Kept by_effect(const bp_stage_effect& effect, const RowCase& row) {
+  std::vector<bp_candidate> all;
+  for (size_t id = 0; id < row.logits.size(); ++id) {
+    if (std::isfinite(row.logits[id])) all.push_back({static_cast<int32_t>(id), row.logits[id]});
+  }
+  std::sort(all.begin(), all.end(), [](const bp_candidate& a, const bp_candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  });
+  if (effect.kind == BP_EFFECT_TOP_K) all.resize(std::min<size_t>(all.size(), effect.count));
+  Kept kept;
+  for (const bp_candidate& c : all) {
+    const float distance = c.logit - all[0].logit;
+    if (effect.kind == BP_EFFECT_FLOOR && c.logit < all[0].logit + effect.value) continue;
+    kept[c.id] = effect.kind == BP_EFFECT_SCALE ? distance * effect.value : distance;
+  }
+  return kept;
+}
+
+// Before and after tokens: an effect knows of none.
+void does_what_it_says(const SamplerUnderTest& sampler, const StageSpec& stage, uint64_t seed) {
+  const uint32_t index = sampler.stage(stage.name);
+  bool says_any = false;
+  for (const Fields& fields : active_settings(sampler, stage)) {
+    StateUnderTest state(sampler, index, fields, kVocab);
+    const bp_stage_effect effect = state.effect();
+    if (effect.kind == BP_EFFECT_OTHER) continue;
+    says_any = true;
+    for (const RowCase& row : row_cases(seed, kVocab)) {
+      for (const Form form : sampler.forms(index)) {
+        require_equal(by_effect(effect, row), from_the_greatest(state.apply(row, form)),
+                      fields.text() + ", " + row.text + ", its effect against apply", 1e-5f);
+      }
+    }
+    state.accept(history(seed, 30), BP_TOKENS_GENERATED);
+    const bp_stage_effect later = state.effect();
+    require(later.kind == effect.kind && later.count == effect.count && later.value == effect.value,
+            fields.text() + ": its effect has changed with tokens");
+  }
+  if (!says_any) throw Skip("the stage does not say what it does");
 }
 
 // ---- state --------------------------------------------------------------------------------------
@@ -281,6 +331,7 @@ void add_samplers_tests(Subject& subject, Tests& tests) {
       {"rules", "keeps a candidate, only allowed ids, no NaN, an honest order, no stray write",
        keeps_rules},
       {"forms", "dense rows and candidates in any order have the same outcome", treats_forms_alike},
+      {"effect", "what the stage says that it does is what it does", does_what_it_says},
       {"deterministic", "equal states and random numbers have equal outcomes", is_deterministic},
       {"clone", "a clone is equal, and a state of its own", clones_are_equal},
       {"rollback", "tokens that are taken back were never there", rolls_back},

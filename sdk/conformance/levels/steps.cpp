@@ -233,6 +233,7 @@ void add_steps_tests(Subject&, Tests& tests) {
   add_block_steps_tests(tests);
   add_state_steps_tests(tests);
   add_transfer_steps_tests(tests);
+  add_sampling_steps_tests(tests);
 }
 
 }  // namespace bp::conformance

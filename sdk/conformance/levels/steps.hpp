@@ -10,5 +10,7 @@ void add_block_steps_tests(Tests& tests);
 void add_state_steps_tests(Tests& tests);
 // Blocks and states to host memory and back.
 void add_transfer_steps_tests(Tests& tests);
+// What the backend makes of rows of logits itself.
+void add_sampling_steps_tests(Tests& tests);
 
 }  // namespace bp::conformance

@@ -10,10 +10,16 @@
 #include <string>
 
 #include "backplane/backend.h"
+#include "backplane/ext/device_sampling.h"
 #include "backplane/ext/kv_transfer.h"
 #include "backplane/plugin.hpp"
 
 namespace bp {
+
+namespace detail {
+template <class B>
+struct BackendAdapter;
+}
 
 // Collects the obstacles that check finds.
 class CheckReport {
@@ -74,7 +80,16 @@ class Backend {
                                                       const bp_compile_options& options) = 0;
   // Whether executables move KV blocks; then "bp.kv-transfer/1" is offered without get_extension.
   [[nodiscard]] virtual bool transfers_kv() const { return false; }
+  // The candidates of a row that "bp.device-sampling/1" offers; 0: it is not offered. Executables
+  // then honour BP_OUTPUT_SAMPLING.
+  [[nodiscard]] virtual uint32_t max_candidates() const { return 0; }
+  // All others. What is returned lives as long as the backend.
   virtual const void* get_extension(std::string_view) { return nullptr; }
+
+ private:
+  template <class B>
+  friend struct detail::BackendAdapter;
+  bp_device_sampling sampling_{};
 };
 
 namespace detail {
@@ -88,6 +103,7 @@ struct BackendAdapter {
                           bp_error* error) {
     return guarded(error, [&]() -> Status {
       BP_ASSIGN(std::unique_ptr<Backend> made, B::create(Host(host), Params(config)));
+      made->sampling_ = {sizeof(bp_device_sampling), made->max_candidates()};
       *out = reinterpret_cast<bp_backend*>(made.release());
       return {};
     });
@@ -158,7 +174,8 @@ struct BackendAdapter {
     if (id == nullptr) return nullptr;
     const bool is_transfer = std::string_view(id) == BP_KV_TRANSFER_ID;
     if (is_transfer && cpp(backend)->transfers_kv()) return &kKvTransfer;
-    return cpp(backend)->get_extension(id);
+    if (std::string_view(id) != BP_DEVICE_SAMPLING_ID) return cpp(backend)->get_extension(id);
+    return cpp(backend)->sampling_.max_candidates == 0 ? nullptr : &cpp(backend)->sampling_;
   }
 
   static bp_status prepare_transfer(bp_executable* executable, bp_kv_image_info* out,

@@ -2,7 +2,9 @@
 // Samplers in C++: derive a Stage for each named stage, list them in a constexpr array of
 // StageEntry, and register bp::sampler_factory<kStages>() with BP_PLUGIN.
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -19,6 +21,8 @@ class Stage {
   virtual void accept(std::span<const int32_t>, uint32_t /*origin*/) {}
   virtual void rollback(uint32_t /*n*/) {}
   virtual Status apply(bp_sample_row& row) = 0;
+  // What apply does in the ABI's terms, where it can be said.
+  virtual void effect(bp_stage_effect&) const {}
 };
 
 struct StageEntry {
@@ -81,6 +85,17 @@ struct SamplerAdapter {
   static bp_status apply(bp_stage_state* state, bp_sample_row* row, bp_error* error) {
     return guarded(error, [&] { return cpp(state)->apply(*row); });
   }
+  static void effect(const bp_stage_state* state, bp_stage_effect* out) {
+    bp_stage_effect mine = copy_growable(out);
+    bp_error ignored{};
+    const bp_status status = guarded(&ignored, [&]() -> Status {
+      reinterpret_cast<const Stage*>(state)->effect(mine);
+      return {};
+    });
+    if (status != BP_OK) return;
+    mine.struct_size = out->struct_size;
+    std::memcpy(out, &mine, std::min<size_t>(out->struct_size, sizeof mine));
+  }
 };
 
 }  // namespace detail
@@ -98,7 +113,8 @@ template <const auto& kStages>
           A::state_destroy,
           A::accept,
           A::rollback,
-          A::apply};
+          A::apply,
+          A::effect};
 }
 
 }  // namespace bp

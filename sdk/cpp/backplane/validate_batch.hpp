@@ -2,12 +2,14 @@
 // What every backend checks of a batch before it touches any memory. Token ids are not among it: a
 // bad one fails its sequence only.
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backplane/backend.h"
 #include "backplane/batch.h"
+#include "backplane/ext/device_sampling.h"
 #include "backplane/plugin.hpp"
 #include "backplane/status.hpp"
 
@@ -22,7 +24,9 @@ struct BatchLimits {
   uint32_t n_outputs = 0;                // of the program
   std::span<const uint32_t> n_blocks{};  // of each KV group, as allocated
   uint32_t n_state_slots = 0;
-  uint32_t n_state_entries = 0;  // of each state slot, as allocated
+  uint32_t n_state_entries = 0;               // of each state slot, as allocated
+  uint32_t max_candidates = 0;                // of "bp.device-sampling/1"; 0: not offered
+  std::span<const uint64_t> output_widths{};  // of the program's outputs, where it is offered
 
   // Those that the options set; the others are the executable's to fill in.
   static BatchLimits of(const bp_compile_options& options) {
@@ -195,13 +199,16 @@ class BatchValidator {
   }
 
   Status check_output(const bp_output& output) const {
-    if (output.required != 0) return unsupported("it requires an unknown feature");
+    const uint64_t known = limits_.max_candidates > 0 ? BP_OUTPUT_SAMPLING : 0;
+    if ((output.required & ~known) != 0) return unsupported("it requires an unknown feature");
     if (output.output >= limits_.n_outputs) {
       return invalid_argument("program output " + std::to_string(output.output) +
                               " does not exist");
     }
     if (output.dtype != BP_DTYPE_F32) return unsupported("rows other than f32 are not written");
-    if (output.n_rows > 0 && (output.rows == nullptr || output.data == nullptr)) {
+    bool any_logits = output.n_rows > 0;
+    if ((output.required & BP_OUTPUT_SAMPLING) != 0) BP_TRY(check_sampling(output, any_logits));
+    if (output.n_rows > 0 && (output.rows == nullptr || (any_logits && output.data == nullptr))) {
       return invalid_argument("rows or data is null");
     }
     for (uint32_t r = 0; r < output.n_rows; ++r) {
@@ -211,6 +218,43 @@ class BatchValidator {
       return invalid_argument("rows must ascend and be tokens of the batch");
     }
     return {};
+  }
+
+  Status check_sampling(const bp_output& output, bool& any_logits) const {
+    if (output.sampling == nullptr) return invalid_argument("sampling is null");
+    const bp_sampling sampling = copy_growable(output.sampling);
+    if (sampling.required != 0) return unsupported("its sampling requires an unknown feature");
+    if (output.n_rows > 0 && (sampling.requests == nullptr || sampling.results == nullptr)) {
+      return invalid_argument("requests or results of sampling are null");
+    }
+    any_logits = false;
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      const bp_row_request& request = sampling.requests[r];
+      BP_TRY(check_request(request, limits_.output_widths[output.output])
+                 .with_context("the request of row " + std::to_string(r)));
+      any_logits = any_logits || (request.flags & BP_ROW_LOGITS) != 0;
+    }
+    return {};
+  }
+
+  Status check_request(const bp_row_request& r, uint64_t width) const {
+    if ((r.flags & ~BP_ROW_LOGITS) != 0 || r.choice > BP_CHOOSE_DRAW) {
+      return unsupported("it has an unknown flag or choice");
+    }
+    if (r.token < -1 || (r.token >= 0 && static_cast<uint64_t>(r.token) >= width)) {
+      return invalid_argument("token " + std::to_string(r.token) + " is no column of the row");
+    }
+    if (r.n_candidates > limits_.max_candidates || r.top_k > limits_.max_candidates) {
+      return invalid_argument("n_candidates and top_k are at most " +
+                              std::to_string(limits_.max_candidates));
+    }
+    if (r.n_candidates > 0 && r.candidates == nullptr) {
+      return invalid_argument("candidates is null");
+    }
+    if (r.choice != BP_CHOOSE_DRAW) return {};
+    const bool is_finite = r.scale <= std::numeric_limits<float>::max();
+    if (r.floor <= 0 && r.scale > 0 && is_finite && r.uniform >= 0 && r.uniform < 1) return {};
+    return invalid_argument("floor, scale or uniform is out of range");
   }
 
   const bp_batch& batch_;

@@ -41,16 +41,22 @@ typedef struct bp_block_table {
   uint32_t reserved;
 } bp_block_table;
 
+struct bp_sampling; /* backplane/ext/device_sampling.h */
+
+/* Bits of bp_output.required. Only backends that offer "bp.device-sampling/1" know it. */
+#define BP_OUTPUT_SAMPLING 1u /* sampling */
+
 /* Rows wanted of one program output. Growable. */
 typedef struct bp_output {
   uint32_t struct_size;
   uint32_t output; /* program output index */
-  uint64_t required;
+  uint64_t required; /* BP_OUTPUT_* */
   uint32_t n_rows;
   bp_dtype dtype;           /* F32 */
   const uint32_t* rows;     /* [n_rows] token indices of the batch, ascending */
   void* data;               /* [n_rows, width], written by the step, complete after collect */
   uint64_t row_stride_bytes; /* from a row of data to the next */
+  const struct bp_sampling* sampling; /* what is chosen from each row; NULL: nothing */
 } bp_output;
 
 /* What became of a sequence in a step. */
@@ -68,7 +74,8 @@ typedef struct bp_batch {
   uint32_t n_groups;
   uint32_t n_outputs;
   const bp_block_op* block_ops;  /* [n_block_ops] */
-  const int32_t* tokens;         /* [n_tokens] ids; -1-r: row r of the previous step's device sample */
+  const int32_t* tokens;         /* [n_tokens] ids; -1-r: reserved for row r of the
+                                    previous step's device sample */
   const int32_t* positions;      /* [n_tokens], ascending by 1 within a sequence */
   const uint32_t* query_start;   /* [n_seqs + 1] */
   const uint32_t* context_len;   /* [n_seqs] tokens in the cache after this step */

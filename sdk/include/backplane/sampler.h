@@ -58,13 +58,27 @@ typedef struct bp_sample_row {
   double (*uniform)(void* host, uint32_t draw);
 } bp_sample_row;
 
+#define BP_EFFECT_OTHER 0u /* only apply knows */
+#define BP_EFFECT_TOP_K 1u /* the `count` best candidates stay, in descending order; -inf never does */
+#define BP_EFFECT_FLOOR 2u /* candidates stay whose logit is at least the greatest plus `value` <= 0 */
+#define BP_EFFECT_SCALE 3u /* distances from the greatest logit are multiplied by `value` > 0 */
+
+/* What apply does where that depends on the row's logits alone, so that a backend may do it in its
+ * place (backplane/ext/device_sampling.h). The same for the state's whole life. Growable. */
+typedef struct bp_stage_effect {
+  uint32_t struct_size;
+  uint32_t kind;  /* BP_EFFECT_* */
+  uint32_t count; /* of BP_EFFECT_TOP_K */
+  float value;    /* of BP_EFFECT_FLOOR and BP_EFFECT_SCALE */
+} bp_stage_effect;
+
 typedef struct bp_sampler bp_sampler;         /* opaque */
 typedef struct bp_stage_state bp_stage_state; /* opaque */
 
 #define BP_TOKENS_PROMPT 0u    /* of the request */
 #define BP_TOKENS_GENERATED 1u /* drawn */
 
-/* The factory. Growable. All functions are required. */
+/* The factory. Growable. All functions but effect are required. */
 typedef struct bp_sampler_factory {
   uint32_t struct_size;
   uint32_t n_stages;
@@ -89,6 +103,9 @@ typedef struct bp_sampler_factory {
 
   /* One thread at a time for a state; different states at once. */
   bp_status (*apply)(bp_stage_state* state, bp_sample_row* row, bp_error* error);
+
+  /* Fills *out, which comes with BP_EFFECT_OTHER. Optional. [any-thread] */
+  void (*effect)(const bp_stage_state* state, bp_stage_effect* out);
 } bp_sampler_factory;
 
 #ifdef __cplusplus

@@ -71,5 +71,5 @@ static const bp_stage_info stages[] = {
     {"only_last", BP_STAGE_DENSE | BP_STAGE_SPARSE | BP_STAGE_TRUNCATES, 0}};
 static const bp_sampler_factory factory = {
     sizeof factory, 1,      stages,   create, destroy, state_create, state_clone,
-    state_destroy,  accept, rollback, apply};
+    state_destroy,  accept, rollback, apply,  NULL};
 KEPT_PLUGIN("kept-sampler", BP_SAMPLER_ID, factory)

@@ -32,6 +32,7 @@ class Graphs : public testing::Test {
   Graphs() {
     most_.n_tokens = 64;
     most_.n_output_rows.fill(12);
+    most_.n_samples = 9;
     plan_.stages.push_back({"op \"counted\"", [this](const StageContext& c) {
                               captured_.push_back(c.shape);
                               return Status();
@@ -66,6 +67,8 @@ TEST_F(Graphs, OneForEachSizeUpToTheSequences) {
   EXPECT_EQ(captured_.back().n_tokens, 20u);
   EXPECT_EQ(captured_.back().n_output_rows[0], 12u);
   EXPECT_EQ(captured_[2].n_output_rows[0], 4u);
+  EXPECT_EQ(captured_.back().n_samples, 9u);
+  EXPECT_EQ(captured_[2].n_samples, 4u);
 }
 
 TEST_F(Graphs, StepsArePaddedToTheNextSize) {
@@ -81,6 +84,9 @@ TEST_F(Graphs, OtherStepsHaveNone) {
   ASSERT_TRUE(capture(20).ok());
   EXPECT_EQ(graphs_.find(decode_of(21, 1)).graph, nullptr);
   EXPECT_EQ(graphs_.find(decode_of(20, 13)).graph, nullptr);
+  StepShape sampled = decode_of(20, 12);
+  sampled.n_samples = 10;
+  EXPECT_EQ(graphs_.find(sampled).graph, nullptr);
   StepShape prefill = decode_of(5, 1);
   prefill.is_decode = false;
   const auto match = graphs_.find(prefill);

@@ -106,6 +106,7 @@ models:
     scheduler: {plugin: fcfs, max_step_tokens: 64, max_sequences: 2, watermark: 0.5}
     sampler: {chain: [top_k, temperature], defaults: {temperature: 0.8}}
     prefix_cache: false
+    device_sampling: false
     chat: {system: Be brief., output: qwen3-coder, template: chat.jinja}
 )");
   ASSERT_TRUE(config.ok()) << config.status().message();
@@ -127,6 +128,7 @@ models:
   EXPECT_DOUBLE_EQ(std::get<double>(model.scheduler.params.at("watermark")), 0.5);
   EXPECT_DOUBLE_EQ(std::get<double>(model.sampler.defaults.at("temperature")), 0.8);
   EXPECT_FALSE(model.prefix_cache);
+  EXPECT_FALSE(model.device_sampling);
   EXPECT_EQ(model.chat_system, "Be brief.");
   EXPECT_EQ(model.chat_output, "qwen3-coder");
   EXPECT_EQ(model.chat_template, "{{ messages }}");

@@ -5,6 +5,8 @@
 #include <limits>
 #include <thread>
 
+#include "backplane/row_sampling.hpp"
+
 namespace bp::engine::testing {
 
 namespace {
@@ -239,9 +241,24 @@ class FakeExecutable final : public Executable {
       while (token >= batch.query_start[s + 1]) ++s;
       if (batch.seq_status[s] != BP_SEQ_OK) continue;
       const std::vector<float> row = model_.logits(history(batch, s, batch.positions[token]));
+      if (output.sampling != nullptr && !give_logits(row, *output.sampling, r)) continue;
+      ++model_.n_rows_given;
       auto* data = static_cast<char*>(output.data) + r * output.row_stride_bytes;
       std::memcpy(data, row.data(), row.size() * sizeof(float));
     }
+  }
+
+  // Answers the request of a row; whether it wants the logits too.
+  bool give_logits(const std::vector<float>& row, const bp_sampling& sampling, uint32_t r) {
+    const bp_row_request& request = sampling.requests[r];
+    if (std::max(request.n_candidates, request.top_k) > model_.max_candidates) {
+      model_.violate("more candidates than the backend offers");
+    }
+    sampling.results[r] = sample_row(row, request);
+    if (model_.wrong_token != -1) sampling.results[r].token = model_.wrong_token;
+    if ((request.flags & BP_ROW_LOGITS) != 0) return true;
+    ++model_.n_rows_sampled;
+    return false;
   }
 
   std::vector<int32_t> history(const bp_batch& batch, uint32_t s, int32_t end) {
@@ -270,6 +287,7 @@ class FakeBackend final : public Backend {
     return std::unique_ptr<Backend>(std::make_unique<FakeBackend>(*model));
   }
   [[nodiscard]] bool transfers_kv() const override { return model_.transfers; }
+  [[nodiscard]] uint32_t max_candidates() const override { return model_.max_candidates; }
   void check(const bp_program&, CheckReport&) override {}
   Result<std::unique_ptr<Executable>> compile(const bp_program&,
                                               const bp_compile_options& options) override {

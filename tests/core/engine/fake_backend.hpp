@@ -20,6 +20,8 @@ struct FakeModel {
   uint32_t block_size = 4;
   bool has_state = false;  // the history's hash goes on in state entries, and must be the blocks'
   std::function<std::optional<int32_t>(std::span<const int32_t> history)> script;  // the next token
+  uint32_t max_candidates = 0;   // of "bp.device-sampling/1"; 0: not offered
+  int32_t wrong_token = -1;      // what sampled rows answer, where not -1
   int32_t nan_token = -1;        // a history with it gives NaN
   std::atomic<int> fail_at{-1};  // submits until one fails; -1: never
   bp_status fail_status = BP_INTERNAL;
@@ -33,6 +35,8 @@ struct FakeModel {
   std::atomic<uint32_t> n_steps{0};
   std::atomic<uint32_t> max_rows{0}, max_tokens{0}, max_sequences{0};
   std::atomic<uint32_t> n_copies{0};
+  std::atomic<uint32_t> n_rows_given{0};    // as logits
+  std::atomic<uint32_t> n_rows_sampled{0};  // without them
   std::atomic<uint32_t> n_states_in_place{0}, n_states_shared{0};
   std::atomic<uint64_t> n_computed_tokens{0};
   [[nodiscard]] std::string violation() const {

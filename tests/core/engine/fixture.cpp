@@ -162,6 +162,7 @@ void EngineTest::start(const EngineOptions& options) {
   Compiled compiled = make_executable(*backend, options);
   EngineParts parts{.keep_alive = backend,
                     .n_vocab = model.n_vocab,
+                    .max_candidates = backend->max_candidates(),
                     .logits_output = 0,
                     .tokenizer = tokenizer.get(),
                     .end_of_generation = {kEos},

@@ -42,6 +42,7 @@ SAMPLERS = [
     ("drops-secretly", "samplers-repeats-rules", "drops candidates although it does not truncate"),
     ("forms-differ", "samplers-top-k-forms", "a dense row against candidates by id"),
     ("own-random", "samplers-top-k-deterministic", "two equal states|one state twice"),
+    ("effect-differs", "samplers-top-k-effect", "its effect against apply: id .* first case only"),
     ("one-too-many", "samplers-top-k-definition", "which the definition does not keep"),
     ("drops-the-best", "samplers-top-k-definition", r"was drawn 0 times, expected \d+"),
     ("sharpens", "samplers-top-k-definition", "standard deviations from the definition"),

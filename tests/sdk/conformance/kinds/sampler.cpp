@@ -44,6 +44,10 @@ class TopK final : public Stage {
     spoil(row, dense);
     return {};
   }
+  void effect(bp_stage_effect& out) const override {
+    out.kind = BP_EFFECT_TOP_K;
+    out.count = makes("effect-differs") ? k_ + 1 : k_;
+  }
 
  private:
   void spoil(bp_sample_row& row, bool dense) const {

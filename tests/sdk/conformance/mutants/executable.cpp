@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backplane/row_sampling.hpp"
+
 #include "ops.hpp"
 
 namespace bp::mutants {
@@ -50,6 +52,29 @@ Status MutantExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
 
 Status MutantExecutable::run_op(const reference::OpCall& call) {
   return run_mutated(mutation_, call) ? Status() : Base::run_op(call);
+}
+
+bp_row_result MutantExecutable::sample(std::span<const float> row, const bp_row_request& request) {
+  bp_row_request changed = request;
+  if (is("uniform-ignored")) changed.uniform = 0.5;
+  if (is("temperature-ignored")) changed.scale = 1;
+  bp_row_result result = Base::sample(row, changed);
+  if (is("tie-to-higher-id") && result.token >= 0 && request.choice == BP_CHOOSE_BEST) {
+    const auto last = std::find(row.rbegin(), row.rend(), result.token_logit);
+    result.token = static_cast<int32_t>(row.rend() - last) - 1;
+  }
+  if (is("sum-of-what-is-kept") && request.choice == BP_CHOOSE_DRAW && result.token >= 0) {
+    const float greatest = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (const WeightedCandidate& kept : drawable(row, greatest, request)) {
+      sum += std::exp(static_cast<double>(kept.candidate.logit - greatest));
+    }
+    result.log_sum = static_cast<double>(greatest) + std::log(sum);
+  }
+  if (is("candidates-unsorted")) {
+    std::reverse(request.candidates, request.candidates + result.n_candidates);
+  }
+  return result;
 }
 
 uint64_t MutantExecutable::width_of(const bp_output& output) const {

@@ -28,6 +28,7 @@ class MutantExecutable final : public reference::ReferenceExecutable {
 
  protected:
   Status run_op(const reference::OpCall& call) override;
+  bp_row_result sample(std::span<const float> row, const bp_row_request& request) override;
 
  private:
   using Base = reference::ReferenceExecutable;

@@ -68,6 +68,11 @@ constexpr Mutant kMutants[] = {
     {"image-halves-swapped", "steps-transfer-canonical",
      "the reference's decode from the backend's images"},
     {"first-image-imported", "steps-transfer-blocks", "a decode in imported blocks: logit"},
+    {"tie-to-higher-id", "steps-sampling-best", "a row all equal.*token is .*, expected 0"},
+    {"sum-of-what-is-kept", "steps-sampling-log-sum", "log_sum is .*, expected"},
+    {"uniform-ignored", "steps-sampling-draws", "a draw by 0 with top_k 0.*token is"},
+    {"temperature-ignored", "steps-sampling-draws", "scale 0.5.*token is"},
+    {"candidates-unsorted", "steps-sampling-candidates", "candidate 0: id is .*, expected"},
     // Errors.
     {"foreign-image-accepted", "steps-transfer-foreign", "another (magic|version).*BP_OK"},
     {"nan-is-an-error", "errors-nan", "a NaN in a weight makes the step fail"},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backplane/backend.hpp"
+#include "backplane/ext/device_sampling.h"
 #include "backplane/kv_images.hpp"
 #include "backplane/program_view.hpp"
 #include "backplane/reference/kernel_places.hpp"
@@ -16,6 +17,8 @@
 #include "backplane/reference/workers.hpp"
 
 namespace bp::reference {
+
+inline constexpr uint32_t kMaxCandidates = 256;  // of "bp.device-sampling/1"
 
 struct Settings {
   CacheWeights cache_weights = CacheWeights::kAuto;
@@ -48,6 +51,8 @@ class ReferenceExecutable : public Executable {
   // Fills the op's outputs. Inputs and outputs never share memory. Not called for an op that the
   // configuration's overrides compute part of.
   virtual Status run_op(const OpCall& call);
+  // What "bp.device-sampling/1" asks of a row of an output.
+  virtual bp_row_result sample(std::span<const float> row, const bp_row_request& request);
 
   [[nodiscard]] const ProgramView& program() const { return program_; }
   [[nodiscard]] const WeightStore& weights() const { return weights_; }
@@ -59,7 +64,8 @@ class ReferenceExecutable : public Executable {
   [[nodiscard]] std::vector<float> take_buffer();
   void open_outputs(const bp_op& op, const Step& step);
   void close_dead_values(uint32_t op);
-  void write_outputs(const Step& step) const;
+  void write_outputs(const Step& step);
+  void write_output(const bp_output& output, const Step& step);
   void close_all();
   [[nodiscard]] uint64_t workspace_bytes() const;
 
@@ -73,6 +79,7 @@ class ReferenceExecutable : public Executable {
   KvImages images_;
   std::vector<uint32_t> n_ids_;  // of each group, once allocated
 
+  std::vector<uint64_t> output_widths_;
   std::vector<uint32_t> last_use_;           // op that reads a value last; n_ops for outputs
   std::vector<Matrix> values_;               // of the step
   std::vector<std::vector<float>> buffers_;  // behind values_
