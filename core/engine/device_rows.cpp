@@ -1,6 +1,7 @@
 #include "core/engine/device_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace bp::engine {
@@ -77,11 +78,11 @@ Status check_answer(const bp_row_request& request, const bp_row_result& result, 
     return id >= 0 && static_cast<uint32_t>(id) < n_vocab;
   };
   const bool has_token = result.token == -1 || is_known(result.token);
-  const bool fits = result.n_candidates <= request.n_candidates;
-  if (has_token && fits &&
-      std::ranges::all_of(candidates_of(request, result), is_known, &bp_candidate::id)) {
-    return {};
-  }
+  const bool fits = result.n_candidates <= std::min(request.n_candidates, n_vocab);
+  const auto is_sound = [is_known](const bp_candidate& c) {
+    return is_known(c.id) && std::isfinite(c.logit);
+  };
+  if (has_token && fits && std::ranges::all_of(candidates_of(request, result), is_sound)) return {};
   return internal_error("the backend chose tokens that do not exist");
 }
 

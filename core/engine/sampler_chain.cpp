@@ -113,7 +113,11 @@ ChainEffect SamplerChain::effect_of(std::span<const Link> links, bool greedy) {
   chain.kind = ChainEffect::Kind::kDraw;
   for (const Link& link : links) {
     const bp_stage_effect effect = link.state.effect();
-    if (effect.kind == BP_EFFECT_TOP_K) {
+    // The order of the best is lost in a dense row, and draws go by it.
+    const bool loses_order = chain.top_k > 0 && !has(BP_STAGE_SPARSE)(link);
+    if (loses_order) {
+      chain.kind = ChainEffect::Kind::kOther;
+    } else if (effect.kind == BP_EFFECT_TOP_K) {
       chain.top_k = chain.top_k == 0 ? effect.count : std::min(chain.top_k, effect.count);
     } else if (effect.kind == BP_EFFECT_FLOOR) {
       chain.floor = std::max(chain.floor, effect.value / chain.scale);

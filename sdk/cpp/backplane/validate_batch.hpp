@@ -227,6 +227,9 @@ class BatchValidator {
     if (output.n_rows > 0 && (sampling.requests == nullptr || sampling.results == nullptr)) {
       return invalid_argument("requests or results of sampling are null");
     }
+    if (limits_.output_widths.size() != limits_.n_outputs) {
+      return internal_error("the backend did not say how wide its outputs are");
+    }
     any_logits = false;
     for (uint32_t r = 0; r < output.n_rows; ++r) {
       const bp_row_request& request = sampling.requests[r];

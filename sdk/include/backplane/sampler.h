@@ -60,8 +60,8 @@ typedef struct bp_sample_row {
 
 #define BP_EFFECT_OTHER 0u /* only apply knows */
 #define BP_EFFECT_TOP_K 1u /* the `count` best candidates stay, in descending order; -inf never does */
-#define BP_EFFECT_FLOOR 2u /* candidates stay whose logit is at least the greatest plus `value` <= 0 */
-#define BP_EFFECT_SCALE 3u /* distances from the greatest logit are multiplied by `value` > 0 */
+#define BP_EFFECT_FLOOR 2u /* those stay, in order, that are at least the greatest plus `value` <= 0 */
+#define BP_EFFECT_SCALE 3u /* distances from the greatest times `value` > 0, the order stays */
 
 /* What apply does where that depends on the row's logits alone, so that a backend may do it in its
  * place (backplane/ext/device_sampling.h). The same for the state's whole life. Growable. */
