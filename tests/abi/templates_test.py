@@ -34,7 +34,9 @@ SKIPS = {
     "backend": r"the backend starts no threads",
     "backend-c": r"this backend reads f32, f16 and q8_0|kept as f32 only|has no get_extension|"
                  r"starts no threads|gives the host's team no work|"
-                 r"is none of the primitives that this backend has|state slots are not supported",
+                 r"is none of the primitives that this backend has|state slots are not supported|"
+                 r"does not offer bp\.",
+    "sampler": r"the stage does not say what it does",
 }
 CONFIG = """
 server: {{listen: 127.0.0.1:0}}
