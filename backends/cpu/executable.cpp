@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cpu/available_memory.hpp"
+#include "backends/cpu/kv_layout.hpp"
 #include "backends/cpu/step.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
 #include "backplane/validate_batch.hpp"
@@ -25,10 +26,10 @@ bp_dtype dtype_of(KvType type) {
 constexpr uint32_t kSpreadKeys = 0x63707501;
 
 uint32_t basis_of(KvType keys, std::span<const bp_kv_slot> slots) {
-  const bool is_quantised = keys == KvType::kQ8_0 || keys == KvType::kQ4_0;
   const auto is_spread = [](const bp_kv_slot& slot) { return slot.k_head_dim >= kKvScaleDims; };
-  return is_quantised && std::any_of(slots.begin(), slots.end(), is_spread) ? kSpreadKeys
-                                                                            : BP_KV_BASIS_PLAIN;
+  return is_quantised(keys) && std::any_of(slots.begin(), slots.end(), is_spread)
+             ? kSpreadKeys
+             : BP_KV_BASIS_PLAIN;
 }
 
 }  // namespace

@@ -3,33 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kv_layout.hpp"
+
 namespace bp::cpu {
 
 namespace {
 
-constexpr uint32_t kLanes = 16;
 constexpr uint32_t kMaxBlockSize = 1024;
 
 constexpr uint32_t kHalfPairs = kValuePairPositions / 2;
-constexpr uint32_t kPairElements = 2 * kLanes;
-
-uint32_t padded(uint32_t n, uint32_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-// From one position to the next, in bytes; of bf16 the average.
-uint64_t key_step(KvType type, uint32_t head_dim) {
-  if (type == KvType::kBF16) return uint64_t{padded(head_dim, kKeyPairDims)} * sizeof(uint16_t);
-  return type == KvType::kF16 ? 2 : 4;
-}
-uint64_t value_step(KvType type, uint32_t stride) {
-  constexpr uint64_t kHalfBytes[] = {8, 4, 4, 2, 1};
-  return stride * kHalfBytes[static_cast<int>(type)] / 2;
-}
-
-bool is_quantised(KvType type) {
-  return type == KvType::kQ8_0 || type == KvType::kQ4_0;
-}
 
 // Of one head and position.
 uint64_t scales_bytes(KvType type, uint32_t head_dim) {
@@ -81,7 +63,8 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
   for (const bp_kv_slot& shape : slots) {
     Slot slot{};
     slot.shape = shape;
-    slot.value_stride = padded(shape.v_head_dim, v_type == KvType::kQ4_0 ? kKvScaleDims : kLanes);
+    slot.value_stride = static_cast<uint32_t>(
+        round_up(shape.v_head_dim, v_type == KvType::kQ4_0 ? kKvScaleDims : kKvLanes));
     slot.key_scales =
         key_rows(k_type, shape.k_head_dim) * block_size * key_step(k_type, shape.k_head_dim);
     slot.values = slot.key_scales + block_size * scales_bytes(k_type, shape.k_head_dim);
@@ -145,10 +128,10 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   tile.key_stride = block_size_;
   tile.value_stride = slot.value_stride;
   tile.scale_stride = block_size_;
-  tile.first = from / kLanes;
-  tile.end = (to + kLanes - 1) / kLanes;
+  tile.first = from / kKvLanes;
+  tile.end = (to + kKvLanes - 1) / kKvLanes;
   for (uint32_t g = tile.first / 2 * 2; g < tile.end; ++g) {  // values of bf16: even g
-    const uint32_t position = first_position + g * kLanes;
+    const uint32_t position = first_position + g * kKvLanes;
     const uint8_t* base = head(slot, blocks[position / block_size_], kv_head);
     const uint64_t offset = position % block_size_;
     tile.keys[g] = base + offset * key_step(k_type_, slot.shape.k_head_dim);
@@ -183,8 +166,8 @@ void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_hea
 void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                         const float* key) const {
   const uint32_t n = slot.shape.k_head_dim;
-  if (k_type_ == KvType::kBF16) return store_key_pairs(kernels, n, to, offset, key);
-  uint8_t* keys = to + offset * key_step(k_type_, n);
+  uint8_t* keys = to + key_offset(k_type_, n, offset);
+  if (k_type_ == KvType::kBF16) return store_key_pairs(kernels, n, keys, key);
   if (k_type_ == KvType::kF32) return scatter(key, n, block_size_, keys);
   if (is_quantised(k_type_)) {
     return store_key_integers(kernels, n, keys,
@@ -201,10 +184,8 @@ void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, u
 void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                           const float* value) const {
   const uint32_t n = slot.shape.v_head_dim;
-  if (v_type_ == KvType::kBF16) {
-    return store_value_pairs(kernels, slot, to + slot.values, offset, value);
-  }
-  uint8_t* values = to + slot.values + offset * value_step(v_type_, slot.value_stride);
+  uint8_t* values = to + slot.values + value_offset(v_type_, slot.value_stride, offset);
+  if (v_type_ == KvType::kBF16) return store_value_pairs(kernels, n, values, value);
   if (!is_quantised(v_type_)) {
     return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
   }
@@ -239,34 +220,28 @@ void KvCache::store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* ke
            });
 }
 
-void KvCache::store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* to, uint32_t offset,
-                              const float* key) const {
-  const uint32_t n_padded = padded(n, kKeyPairDims);
-  const uint32_t lane = offset % kLanes;
-  auto* group = reinterpret_cast<uint32_t*>(to) + size_t{offset - lane} * n_padded / 2 + lane;
-  for (uint32_t d = 0; d < n_padded; d += kKeyPairDims) {
+void KvCache::store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* keys, const float* key) {
+  auto* group = reinterpret_cast<uint32_t*>(keys);
+  for (uint32_t d = 0; d < n; d += kKeyPairDims) {
     uint16_t narrow[kKeyPairDims] = {};
     kernels.from_f32[static_cast<int>(FloatType::kBF16)](key + d, narrow,
                                                          std::min(kKeyPairDims, n - d));
     uint32_t words[kKeyPairDims / 2];
     std::memcpy(words, narrow, sizeof words);
-    for (uint32_t i = 0; i < kKeyPairDims / 2; ++i) group[size_t{d / 2 + i} * kLanes] = words[i];
+    for (uint32_t i = 0; i < kKeyPairDims / 2; ++i) group[size_t{d / 2 + i} * kKvLanes] = words[i];
   }
 }
 
 // Positions of a pair may be stored from different threads: each touches its own elements alone.
-void KvCache::store_value_pairs(const Kernels& kernels, const Slot& slot, uint8_t* to,
-                                uint32_t offset, const float* value) const {
-  const uint32_t n = slot.shape.v_head_dim;
-  const uint32_t in_half = offset % kValuePairPositions;
-  auto* pair = reinterpret_cast<uint16_t*>(to) + size_t{offset - in_half} * slot.value_stride +
-               in_half / 2 * kPairElements + in_half % 2;
-  for (uint32_t c = 0; c < n; c += kLanes) {
-    uint16_t narrow[kLanes] = {};
+void KvCache::store_value_pairs(const Kernels& kernels, uint32_t n, uint8_t* values,
+                                const float* value) {
+  auto* pair = reinterpret_cast<uint16_t*>(values);
+  for (uint32_t c = 0; c < n; c += kKvLanes) {
+    uint16_t narrow[kKvLanes] = {};
     kernels.from_f32[static_cast<int>(FloatType::kBF16)](value + c, narrow,
-                                                         std::min(kLanes, n - c));
-    for (uint32_t i = 0; i < kLanes; ++i) pair[2 * i] = narrow[i];
-    pair += size_t{kHalfPairs} * kPairElements;
+                                                         std::min(kKvLanes, n - c));
+    for (uint32_t i = 0; i < kKvLanes; ++i) pair[2 * i] = narrow[i];
+    pair += size_t{kHalfPairs} * kValuePairElements;
   }
 }
 
@@ -277,15 +252,15 @@ KvTile KvCache::hide_values(const KvTile& tile, uint32_t first, uint32_t end,
   const size_t half_elements = size_t{kValuePairPositions} * tile.value_stride;
   for (uint32_t p = first / kValuePairPositions * kValuePairPositions; p < end;
        p += kValuePairPositions) {
-    std::memcpy(copy, tile.values[p / kLanes], half_elements * sizeof(uint16_t));
+    std::memcpy(copy, tile.values[p / kKvLanes], half_elements * sizeof(uint16_t));
     for (uint32_t i = 0; i < kValuePairPositions; ++i) {
       if (p + i >= first && p + i < end) continue;
       for (uint32_t c = 0; c < tile.value_stride; ++c) {
-        const size_t block = size_t{c / kLanes} * kHalfPairs + i / 2;
-        copy[block * kPairElements + c % kLanes * 2 + i % 2] = 0;
+        const size_t block = size_t{c / kKvLanes} * kHalfPairs + i / 2;
+        copy[block * kValuePairElements + c % kKvLanes * 2 + i % 2] = 0;
       }
     }
-    hidden.values[p / kLanes] = copy;
+    hidden.values[p / kKvLanes] = copy;
     copy += half_elements;
   }
   return hidden;

@@ -101,10 +101,9 @@ class KvCache {
 
   void store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint16_t* scales,
                           const float* key) const;
-  void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* to, uint32_t offset,
-                       const float* key) const;
-  void store_value_pairs(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
-                         const float* value) const;
+  static void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* keys, const float* key);
+  static void store_value_pairs(const Kernels& kernels, uint32_t n, uint8_t* values,
+                                const float* value);
 
   std::vector<Slot> slots_;
   uint32_t n_groups_;

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "backends/cpu/kv_cache.hpp"
+#include "backends/cpu/kv_layout.hpp"
 
 namespace bp::cpu {
 
 namespace {
 
-constexpr uint32_t kTileLanes = 16;
 constexpr uint32_t kQ8Bytes = 34, kQ4Bytes = 18;  // of 32 elements, the scale first
 constexpr uint32_t kNibbleBytes = kKvScaleDims / 2;
 
@@ -81,7 +81,7 @@ void move_key(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, ui
     case KvType::kF16:
       return move_runs<kToImage>(kept.numbers, word_stride / 2, row, 2, uint64_t{n} * 2);
     case KvType::kBF16:
-      return move_runs<kToImage>(kept.numbers, kTileLanes * sizeof(uint32_t), row, 4,
+      return move_runs<kToImage>(kept.numbers, kKvLanes * sizeof(uint32_t), row, 4,
                                  uint64_t{n} * 2);
     case KvType::kQ8_0:
       return move_quantised<kToImage>(
@@ -100,16 +100,16 @@ void move_key(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, ui
 template <bool kToImage>
 void move_value(KvType type, const Kept& kept, uint32_t n, uint8_t* row) {
   constexpr uint64_t kColumnBlockBytes =
-      uint64_t{kValuePairPositions} * kTileLanes * sizeof(uint16_t);
+      uint64_t{kValuePairPositions} * kKvLanes * sizeof(uint16_t);
   switch (type) {
     case KvType::kF32:
       return move<kToImage>(kept.numbers, row, size_t{n} * 4);
     case KvType::kF16:
       return move<kToImage>(kept.numbers, row, size_t{n} * 2);
     case KvType::kBF16:
-      for (uint32_t c = 0; c < n; c += kTileLanes) {
-        move_runs<kToImage>(kept.numbers + c / kTileLanes * kColumnBlockBytes, 2 * sizeof(uint16_t),
-                            row + size_t{c} * 2, 2, std::min(kTileLanes, n - c) * 2);
+      for (uint32_t c = 0; c < n; c += kKvLanes) {
+        move_runs<kToImage>(kept.numbers + c / kKvLanes * kColumnBlockBytes, 2 * sizeof(uint16_t),
+                            row + size_t{c} * 2, 2, std::min(kKvLanes, n - c) * 2);
       }
       return;
     case KvType::kQ8_0:
@@ -123,23 +123,6 @@ void move_value(KvType type, const Kept& kept, uint32_t n, uint8_t* row) {
                                         move<kToImage>(kept.numbers + d / 2, to, kNibbleBytes);
                                       });
   }
-}
-
-// Bytes from the first position's numbers of a head to those of position `offset`.
-uint64_t key_offset(KvType type, uint32_t head_dim, uint32_t offset) {
-  if (type != KvType::kBF16) return uint64_t{offset} * (type == KvType::kF16 ? 2 : 4);
-  const uint32_t n_padded = (head_dim + kKeyPairDims - 1) / kKeyPairDims * kKeyPairDims;
-  const uint32_t lane = offset % kTileLanes;
-  return uint64_t{offset - lane} * n_padded * 2 + lane * sizeof(uint32_t);
-}
-uint64_t value_offset(KvType type, uint32_t stride, uint32_t offset) {
-  constexpr uint64_t kHalfBytes[] = {8, 4, 4, 2, 1};
-  if (type != KvType::kBF16) {
-    return uint64_t{offset} * stride * kHalfBytes[static_cast<int>(type)] / 2;
-  }
-  const uint32_t in_half = offset % kValuePairPositions;
-  return (uint64_t{offset - in_half} * stride + in_half / 2 * 2 * kTileLanes + in_half % 2) *
-         sizeof(uint16_t);
 }
 
 }  // namespace
