@@ -143,9 +143,7 @@ struct BackendAdapter {
     return guarded(error, [&]() -> Status {
       auto info = make_growable<bp_memory_info>();
       BP_TRY(cpp(executable)->memory(info));
-      const uint32_t size = out->struct_size < sizeof info ? out->struct_size : sizeof info;
-      info.struct_size = out->struct_size;
-      std::memcpy(out, &info, size);
+      fill_growable(out, info);
       return {};
     });
   }
@@ -183,9 +181,7 @@ struct BackendAdapter {
     return guarded(error, [&]() -> Status {
       auto info = make_growable<bp_kv_image_info>();
       BP_TRY(cpp(executable)->prepare_transfer(info));
-      const uint32_t size = out->struct_size < sizeof info ? out->struct_size : sizeof info;
-      info.struct_size = out->struct_size;
-      std::memcpy(out, &info, size);
+      fill_growable(out, info);
       return {};
     });
   }

@@ -87,6 +87,14 @@ template <class T>
   return mine;
 }
 
+// The reverse: fills another build's version, as far as it goes, and leaves it its size.
+template <class T>
+void fill_growable(T* other, T mine) {
+  const uint32_t size = other->struct_size;
+  mine.struct_size = size;
+  std::memcpy(other, &mine, size < sizeof(T) ? size : sizeof(T));
+}
+
 // A growable struct of this build, zeroed and with its size set.
 template <class T>
 [[nodiscard]] T make_growable() {

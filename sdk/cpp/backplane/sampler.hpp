@@ -2,9 +2,7 @@
 // Samplers in C++: derive a Stage for each named stage, list them in a constexpr array of
 // StageEntry, and register bp::sampler_factory<kStages>() with BP_PLUGIN.
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <span>
 
@@ -92,9 +90,7 @@ struct SamplerAdapter {
       reinterpret_cast<const Stage*>(state)->effect(mine);
       return {};
     });
-    if (status != BP_OK) return;
-    mine.struct_size = out->struct_size;
-    std::memcpy(out, &mine, std::min<size_t>(out->struct_size, sizeof mine));
+    if (status == BP_OK) fill_growable(out, mine);
   }
 };
 
