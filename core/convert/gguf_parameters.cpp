@@ -119,6 +119,7 @@ bool names(const PlacedExpression& expression, const std::string& name) {
 bool is_used(const std::vector<OpEntry>& ops, const std::string& name) {
   return std::ranges::any_of(ops, [&](const OpEntry& op) {
     return (op.when && names(*op.when, name)) ||
+           (op.include_when && names(*op.include_when, name)) ||
            std::ranges::any_of(op.attributes, [&](const model::AttributeEntry& attribute) {
              return names(attribute.value, name);
            });

@@ -28,10 +28,13 @@ constexpr double kBound = 1e-5;  // of rms(difference) / deviation(logits)
 // Models whose configuration GGUF files cannot hold, and what the refusal speaks of.
 const std::map<std::string, std::string> kRefused = {
     {"command-r7b-biases", "window"},
-    {"deepseek3-biases", "bias"},
+    {"deepseek3-biases", "turned_pairing"},
     {"ernie4_5-moe", "dense_layer"},
+    {"falcon-sequential", "two weights of layer 0"},
+    {"gpt2-by-layer", "attention_scale"},
     {"gpt2-unscaled", "attention_scale"},
     {"lfm2", "conv.in_proj.bias"},
+    {"phi2-norms", "q_layernorm"},
     {"qwen2", "window"},
     {"qwen2moe-window", "window"},
     {"qwen3", "window"},

@@ -77,6 +77,8 @@ FAMILIES = {
                              sliding_attention=dict(rope_type="default", rope_theta=10000.0))), BOTH),
     "phi2": ("PhiForCausalLM", "PhiConfig", base(
         num_key_value_heads=6, intermediate_size=192, partial_rotary_factor=0.5), BOTH),
+    "phi2-norms": ("PhiForCausalLM", "PhiConfig", base(
+        intermediate_size=192, partial_rotary_factor=0.5, qk_layernorm=True), HUGGING_FACE),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", base(
         sliding_window=20, original_max_position_embeddings=64, rope_parameters=LONGROPE), BOTH),
     "olmo2": ("Olmo2ForCausalLM", "Olmo2Config", base(), BOTH),
@@ -107,6 +109,12 @@ FAMILIES = {
         FALCON, num_kv_heads=2, new_decoder_architecture=True), BOTH),
     "falcon-7b": ("FalconForCausalLM", "FalconConfig", dict(
         FALCON, multi_query=True, new_decoder_architecture=False), BOTH),
+    "falcon-one-norm": ("FalconForCausalLM", "FalconConfig", dict(
+        FALCON, num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1), BOTH),
+    "falcon-heads": ("FalconForCausalLM", "FalconConfig", dict(
+        FALCON, multi_query=False, ffn_hidden_size=100, bias=True), HUGGING_FACE),
+    "falcon-sequential": ("FalconForCausalLM", "FalconConfig", dict(
+        FALCON, multi_query=True, parallel_attn=False), HUGGING_FACE),
     "starcoder2": ("Starcoder2ForCausalLM", "Starcoder2Config", base(sliding_window=20, use_bias=True), HUGGING_FACE),
     "starcoder2-full": ("Starcoder2ForCausalLM", "Starcoder2Config", base(sliding_window=None, use_bias=True), BOTH),
     "stablelm": ("StableLmForCausalLM", "StableLmConfig", base(
@@ -156,6 +164,11 @@ FAMILIES = {
     "deepseek3-biases": ("DeepseekV3ForCausalLM", "DeepseekV3Config", base(
         **LATENT, q_lora_rank=20, n_group=4, topk_group=2, attention_bias=True, rope_interleave=False,
         norm_topk_prob=False), HUGGING_FACE),
+    "deepseek2-biases": ("DeepseekV2ForCausalLM", "DeepseekV2Config", base(
+        **LATENT, q_lora_rank=20, topk_method="greedy", n_group=1, topk_group=1, routed_scaling_factor=1.5,
+        attention_bias=True, mlp_bias=True, norm_topk_prob=True), BOTH),
+    "gpt2-by-layer": ("GPT2LMHeadModel", "GPT2Config", dict(
+        GPT2, scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True), HUGGING_FACE),
     "gpt2-unscaled": ("GPT2LMHeadModel", "GPT2Config", dict(
         GPT2, scale_attn_weights=False, tie_word_embeddings=False), HUGGING_FACE),
     # With keys of 10 columns and a kernel of 3, noise of 1e-7 in the weights changes logits by 2e-4 of their deviation.

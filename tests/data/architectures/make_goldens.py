@@ -200,10 +200,12 @@ def convert(folder, out, **options):
             params.pop("num_key_value_heads", None)
         if kind == "gpt2":
             params["n_ctx"] = params["n_positions"]
-        if kind == "falcon" and not params["new_decoder_architecture"]:
+        if kind == "falcon" and not params["new_decoder_architecture"] and params["multi_query"]:
             params["num_kv_heads"] = 1
         if kind == "cohere2":
             params["rotary_pct"] = 1.0
+        if kind == "deepseek_v2":
+            params["norm_topk_prob"] = False  # which transformers passes over
         if kind in ("deepseek_v3", "glm4_moe_lite"):
             params["scoring_func"] = "sigmoid"
         if kind == "glm4_moe_lite":
