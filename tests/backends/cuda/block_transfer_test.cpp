@@ -8,31 +8,21 @@
 #include <numeric>
 #include <random>
 
-#include "backends/cuda/backend.hpp"
 #include "backends/cuda/emulator/emulated_device.hpp"
 #include "backplane/dtype.hpp"
-#include "sdk/conformance/support/batch_builder.hpp"
 #include "sdk/conformance/support/kv_transfer_client.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
-#include "sdk/conformance/support/tiny_llama.hpp"
+#include "tests/backends/cuda/small_session.hpp"
 
 namespace bp::cuda {
 namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kFactory = backend_factory<CudaBackend>();
-constexpr uint32_t kVocab = TinyLlama::kVocab;
-
 struct Transferring {
   explicit Transferring(uint32_t n_blocks, bp_dtype k = BP_DTYPE_F32, bp_dtype v = BP_DTYPE_F32)
       : session(kFactory) {
-    bp_compile_options options = BackendSession::default_options();
-    options.max_context = 128;
-    options.max_step_tokens = 64;
-    options.max_sequences = 6;
-    options.max_output_rows = 16;
-    options.block_size = 16;
+    bp_compile_options options = small_options();
     options.k_dtype = k;
     options.v_dtype = v;
     const Status status = session.try_compile(llama.program(), options);
@@ -76,8 +66,8 @@ TEST(BlockTransfer, EveryTypeComesBackBitForBit) {
 }
 
 TEST(BlockTransfer, MoreBlocksThanAreStagedAtOnce) {
-  constexpr uint32_t kBlocks = 600, kMoved = 290;
-  Transferring t(kBlocks);
+  constexpr uint32_t kMany = 600, kMoved = 290;
+  Transferring t(kMany);
   t.prompt({2, 289});
   std::vector<int32_t> from(kMoved), to(kMoved);
   std::iota(from.begin(), from.end(), 1);

@@ -5,72 +5,15 @@
 
 #include <cmath>
 
-#include "backends/cuda/backend.hpp"
-#include "backplane/plugin.hpp"
-#include "sdk/conformance/support/backend_session.hpp"
-#include "sdk/conformance/support/batch_builder.hpp"
-#include "sdk/conformance/support/tiny_llama.hpp"
+#include "tests/backends/cuda/small_session.hpp"
 
 namespace bp::cuda {
 namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kFactory = backend_factory<CudaBackend>();
-constexpr uint32_t kVocab = TinyLlama::kVocab, kBlocks = 16;
-
-bp_compile_options small_options() {
-  bp_compile_options options = BackendSession::default_options();
-  options.max_context = 128;
-  options.max_step_tokens = 64;
-  options.max_sequences = 6;
-  options.max_output_rows = 16;
-  options.block_size = 16;
-  return options;
-}
-
-// A session with one key of the configuration set.
-class Configured {
- public:
-  Configured(TinyLlama& llama, std::string_view key, bool value) {
-    param_.key = to_bp_str(key);
-    param_.type = BP_TYPE_BOOL;
-    param_.i = value ? 1 : 0;
-    params_ = make_growable<bp_params>();
-    params_.n_params = 1;
-    params_.params = &param_;
-    session_ = std::make_unique<BackendSession>(kFactory, nullptr, &params_);
-    session_->compile(llama.program(), small_options(), kBlocks);
-  }
-  BackendSession& operator*() { return *session_; }
-
- private:
-  bp_param param_{};
-  bp_params params_{};
-  std::unique_ptr<BackendSession> session_;
-};
-
-BatchBuilder prompt(uint32_t n_seqs) {
-  BatchBuilder batch;
-  for (uint32_t s = 0; s < n_seqs; ++s) {
-    batch.add_sequence({1, 2, static_cast<int32_t>(s)}, 0, {static_cast<int32_t>(1 + s)});
-  }
-  return batch;
-}
-
-BatchBuilder decode(uint32_t n_seqs) {
-  BatchBuilder batch;
-  std::vector<uint32_t> rows;
-  for (uint32_t s = 0; s < n_seqs; ++s) {
-    batch.add_sequence({static_cast<int32_t>(5 + s)}, 3, {static_cast<int32_t>(1 + s)});
-    rows.push_back(s);
-  }
-  batch.add_output(0, rows, kVocab);
-  return batch;
-}
-
 std::vector<float> decoded(BackendSession& session, uint32_t n_seqs) {
-  BatchBuilder first = prompt(n_seqs), second = decode(n_seqs);
+  BatchBuilder first = prompts(n_seqs), second = decodes(n_seqs);
   EXPECT_TRUE(session.run(first.build()).ok());
   EXPECT_TRUE(session.run(second.build()).ok());
   return second.output(0);
@@ -80,7 +23,7 @@ TEST(CudaExecutable, SubmitReturnsBeforeTheWorkIsDone) {
   TinyLlama llama;
   BackendSession session(kFactory);
   session.compile(llama.program(), small_options(), kBlocks);
-  BatchBuilder builder = decode(2);
+  BatchBuilder builder = decodes(2);
   const std::vector<float> before = builder.output(0);
   const bp_batch batch = builder.build();
   uint64_t ticket = 0;
@@ -121,9 +64,8 @@ TEST(CudaExecutable, TheCacheKeepsWhatSuitsTheWeights) {
   }
 }
 
-// With kernels that take many rows and positions at once.
-// Rows 0, 1, 2, 4 and 7 of the first sequence and the last of the second; the embedding of token 3
-// is NaN.
+// By kernels that take many rows and positions at once: rows 0, 1, 2, 4 and 7 of the first sequence
+// and the last of the second; the embedding of token 3 is NaN.
 std::vector<float> logits_beside_a_nan(uint32_t window, bool is_poisoned) {
   TinyLlama llama(BP_DTYPE_BF16, window);
   auto* table = static_cast<uint16_t*>(const_cast<void*>(llama.builder().weight_part(0).data));

@@ -4,45 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
 
-#include "backends/cuda/backend.hpp"
-#include "backplane/plugin.hpp"
-#include "sdk/conformance/support/backend_session.hpp"
-#include "sdk/conformance/support/batch_builder.hpp"
-#include "sdk/conformance/support/tiny_llama.hpp"
+#include "tests/backends/cuda/small_session.hpp"
 
 namespace bp::cuda {
 namespace {
 
 using namespace conformance;
 
-constexpr bp_backend_factory kFactory = backend_factory<CudaBackend>();
-constexpr uint32_t kVocab = TinyLlama::kVocab, kBlocks = 16;
-
 class Session {
  public:
-  explicit Session(bool uses_graphs) {
-    param_.key = to_bp_str("graphs");
-    param_.type = BP_TYPE_BOOL;
-    param_.i = uses_graphs ? 1 : 0;
-    params_ = make_growable<bp_params>();
-    params_.n_params = 1;
-    params_.params = &param_;
-    session_.emplace(kFactory, nullptr, &params_);
-    bp_compile_options options = BackendSession::default_options();
-    options.max_context = 128;
-    options.max_step_tokens = 64;
-    options.max_sequences = 6;
-    options.max_output_rows = 6;
-    options.block_size = 16;
-    session_->compile(llama_.program(), options, kBlocks);
-  }
+  explicit Session(bool uses_graphs) : session_(llama_, "graphs", uses_graphs, small_options(6)) {}
 
   // The rows of a decode after prompts of equal length, of one token or two each.
   std::vector<float> logits(uint32_t n_seqs, uint32_t n_each) {
     fill(n_seqs);
-    BatchBuilder batch = next(n_seqs, n_each);
+    BatchBuilder batch = decodes(n_seqs, n_each);
     EXPECT_TRUE(session_->run(batch.build()).ok());
     return batch.output(0);
   }
@@ -50,7 +27,7 @@ class Session {
   std::vector<bp_row_result> results(uint32_t n_seqs, uint32_t n_each, uint32_t first_given,
                                      std::vector<float>& given) {
     fill(n_seqs);
-    BatchBuilder builder = next(n_seqs, n_each);
+    BatchBuilder builder = decodes(n_seqs, n_each, -7.0f);
     bp_batch batch = builder.build();
     bp_output output = *batch.outputs[0];
     std::vector<bp_row_request> requests(n_seqs);
@@ -74,28 +51,12 @@ class Session {
 
  private:
   void fill(uint32_t n_seqs) {
-    BatchBuilder batch;
-    for (uint32_t s = 0; s < n_seqs; ++s) {
-      batch.add_sequence({1, 2, static_cast<int32_t>(s)}, 0, {static_cast<int32_t>(1 + s)});
-    }
+    BatchBuilder batch = prompts(n_seqs);
     EXPECT_TRUE(session_->run(batch.build()).ok());
-  }
-  static BatchBuilder next(uint32_t n_seqs, uint32_t n_each) {
-    BatchBuilder batch;
-    std::vector<uint32_t> rows;
-    for (uint32_t s = 0; s < n_seqs; ++s) {
-      std::vector<int32_t> tokens(n_each, static_cast<int32_t>(5 + s));
-      batch.add_sequence(tokens, 3, {static_cast<int32_t>(1 + s)});
-      rows.push_back((s + 1) * n_each - 1);
-    }
-    batch.add_output(0, rows, kVocab, -7.0f);
-    return batch;
   }
 
   TinyLlama llama_;
-  bp_param param_{};
-  bp_params params_{};
-  std::optional<BackendSession> session_;
+  Configured session_;
 };
 
 TEST(CudaSampling, ChoosesTheSameInGraphsPaddedAndOutside) {
