@@ -83,6 +83,8 @@ class Backend {
   // The candidates of a row that "bp.device-sampling/1" offers; 0: it is not offered. Executables
   // then honour BP_OUTPUT_SAMPLING.
   [[nodiscard]] virtual uint32_t max_candidates() const { return 0; }
+  // Whether ids of -1-r are taken, by its convention 7.
+  [[nodiscard]] virtual bool takes_chosen() const { return false; }
   // All others. What is returned lives as long as the backend.
   virtual const void* get_extension(std::string_view) { return nullptr; }
 
@@ -103,7 +105,9 @@ struct BackendAdapter {
                           bp_error* error) {
     return guarded(error, [&]() -> Status {
       BP_ASSIGN(std::unique_ptr<Backend> made, B::create(Host(host), Params(config)));
-      made->sampling_ = {sizeof(bp_device_sampling), made->max_candidates()};
+      made->sampling_ = make_growable<bp_device_sampling>();
+      made->sampling_.max_candidates = made->max_candidates();
+      made->sampling_.takes_chosen = made->takes_chosen() ? 1 : 0;
       *out = reinterpret_cast<bp_backend*>(made.release());
       return {};
     });

@@ -74,8 +74,8 @@ typedef struct bp_batch {
   uint32_t n_groups;
   uint32_t n_outputs;
   const bp_block_op* block_ops;  /* [n_block_ops] */
-  const int32_t* tokens;         /* [n_tokens] ids; -1-r: reserved for row r of the
-                                    previous step's device sample */
+  const int32_t* tokens;         /* [n_tokens] ids; -1-r: what the step before chose from row r, by
+                                    "bp.device-sampling/1" */
   const int32_t* positions;      /* [n_tokens], ascending by 1 within a sequence */
   const uint32_t* query_start;   /* [n_seqs + 1] */
   const uint32_t* context_len;   /* [n_seqs] tokens in the cache after this step */

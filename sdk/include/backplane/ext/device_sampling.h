@@ -17,7 +17,13 @@
  *     rounding: sums are float32 or better, and a `uniform` within 1e-4 of where two candidates meet
  *     may give either.
  *  6. A NaN or +inf in a row is no error: the result says BP_ROW_NO_NUMBERS.
- *  7. Ids of -1-r in bp_batch.tokens are not taken yet: they fail their sequence as unknown ids do.
+ *  7. Where takes_chosen is 1, an id of -1-r in bp_batch.tokens stands for the token that the step
+ *     submitted before chose from row r, counted over the rows of that step's outputs with
+ *     BP_OUTPUT_SAMPLING in their order. With a max_in_flight above 1 that step need not have been
+ *     collected. Submit gives INVALID_ARGUMENT where there is no such row or nothing was to be chosen
+ *     from it. Where no token came of it (its sequence was not BP_SEQ_OK, all its logits -inf, or no
+ *     numbers), the outputs of the sequence that names it mean nothing and its status may be any;
+ *     other sequences are not affected. Elsewhere such ids fail their sequence as unknown ones do.
  */
 #ifndef BACKPLANE_EXT_DEVICE_SAMPLING_H_
 #define BACKPLANE_EXT_DEVICE_SAMPLING_H_
@@ -79,6 +85,8 @@ typedef struct bp_sampling {
 typedef struct bp_device_sampling {
   uint32_t struct_size;
   uint32_t max_candidates; /* of a row; at least 64 */
+  uint32_t takes_chosen;   /* 1: ids of the step before are taken by convention 7 */
+  uint32_t reserved;
 } bp_device_sampling;
 
 #ifdef __cplusplus
