@@ -14,14 +14,13 @@ void cancel(const std::vector<RequestId>& ids, SequenceList& sequences, const Fi
     if (std::ranges::find(ids, sequence->request->id) == ids.end()) continue;
     finish(*sequence, {FinishReason::kCancelled, {}, {}, {}}, c);
   }
-  remove_finished(sequences);
+  remove_finished(sequences, c.ended);
 }
 
 }  // namespace
 
-bool admit(Mailbox& mailbox, SequenceList& sequences, const FinishContext& c) {
-  const bool nothing_to_do = sequences.empty() && c.events.empty();
-  Mailbox::Post post = mailbox.receive(nothing_to_do);
+bool admit(Mailbox& mailbox, SequenceList& sequences, bool may_wait, const FinishContext& c) {
+  Mailbox::Post post = mailbox.receive(may_wait && sequences.empty() && c.events.empty());
   for (auto& arrival : post.arrivals) {
     arrival->set_id();
     sequences.push_back(std::move(arrival));

@@ -8,7 +8,7 @@
 namespace bp::engine {
 
 // Appends new sequences and ends cancelled ones, whose blocks are free from now on. Waits where
-// there is nothing else to do. False when the engine shall stop.
-bool admit(Mailbox& mailbox, SequenceList& sequences, const FinishContext& c);
+// there is nothing else to do, if it may. False when the engine shall stop.
+bool admit(Mailbox& mailbox, SequenceList& sequences, bool may_wait, const FinishContext& c);
 
 }  // namespace bp::engine

@@ -32,9 +32,9 @@ void clear(Batch& b, size_t n_seqs) {
 
 void add_sequence(const Planned& planned, Batch& b) {
   const Sequence& s = *planned.sequence;
-  const uint32_t end = s.n_computed + planned.n_tokens;
+  const uint32_t end = planned.end();
   const bool prompt_rows = s.prompt_logprobs_missing();
-  for (uint32_t p = s.n_computed; p < end; ++p) {
+  for (uint32_t p = planned.first; p < end; ++p) {
     if ((prompt_rows || p + 1 == end) && s.wants_row(p)) {
       b.rows.push_back(static_cast<uint32_t>(b.tokens.size()));
       if (b.max_candidates > 0) b.row_requests.push_back(request_row(s, p, b.max_candidates));

@@ -42,14 +42,21 @@ std::optional<Finish> end_after(Sequence& s, int32_t token, std::string& text,
   text = s.text.push(token, s.n_generated() >= request.min_tokens);
   if (s.text.found_stop()) return Finish{FinishReason::kStop, *s.text.found_stop(), {}, {}};
   const bool enough = request.max_tokens > 0 && s.n_generated() >= request.max_tokens;
-  if (!enough && s.n_tokens() < c.context) return std::nullopt;
+  if (!enough && s.n_known() < c.context) return std::nullopt;
   text += s.text.flush();
   return Finish{FinishReason::kLength, {}, {}, {}};
 }
 
+// In place of the id that stood for it, where the step after this one is in flight already.
+void set_next(Sequence& s, int32_t token) {
+  if (s.n_expected == 0) return s.tokens.push_back(token);
+  s.tokens[s.n_known()] = token;
+  --s.n_expected;
+}
+
 void append(Sequence& s, Draw& draw, const CommitContext& c) {
   if (!draw.error.ok()) return fail(s, draw.error, c);
-  s.tokens.push_back(draw.token);
+  set_next(s, draw.token);
   note_token(s, c.now_us, c.finish.stats);
   Delta delta;
   delta.tokens.push_back(draw.token);
@@ -89,11 +96,11 @@ void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new
   Sequence& s = *planned.sequence;
   if (!outcome.error.ok()) return fail(s, outcome.error, c);
   if (!outcome.computed) return;
-  s.n_computed += planned.n_tokens;
-  c.finish.kv.advance_state(s.table);
-  c.finish.kv.register_full(s.table, s.tokens, s.n_computed, s.request->salt);
+  if (s.state == Sequence::State::kRunning) {
+    c.finish.kv.register_full(s.table, s.tokens, planned.end(), s.request->salt);
+  }
   commit_prompt_logprobs(s, outcome, c);
-  if (s.request->request.prompt_only && s.n_computed == s.n_prompt) {
+  if (s.request->request.prompt_only && planned.end() == s.n_prompt) {
     return finish(s, {FinishReason::kLength, {}, {}, {}}, c.finish);
   }
   if (outcome.draws.empty()) return;
@@ -115,16 +122,15 @@ void insert_forks(SequenceList& sequences, SequenceList forks) {
 void commit(const Plan& plan, const Status& executed, std::vector<Outcome>& outcomes,
             SequenceList& sequences, const CommitContext& c) {
   SequenceList forks;
-  if (executed.ok()) {
-    for (size_t i = 0; i < outcomes.size(); ++i) {
-      commit_sequence(plan.sequences[i], outcomes[i], forks, c);
-    }
-  } else {
-    c.finish.stats.failed_steps.add();
-    for (const Planned& planned : plan.sequences) fail(*planned.sequence, executed, c);
+  if (!executed.ok()) c.finish.stats.failed_steps.add();
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    const Planned& planned = plan.sequences[i];
+    if (planned.sequence->state == Sequence::State::kFinished) continue;
+    executed.ok() ? commit_sequence(planned, outcomes[i], forks, c)
+                  : fail(*planned.sequence, executed, c);
   }
   insert_forks(sequences, std::move(forks));
-  remove_finished(sequences);
+  remove_finished(sequences, c.finish.ended);
 }
 
 }  // namespace bp::engine

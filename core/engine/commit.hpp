@@ -18,7 +18,8 @@ struct CommitContext {
 };
 
 // Appends tokens, ends answers, registers full blocks in the prefix cache and brings the forks of
-// a computed prompt into being. A failed step ends its own sequences and no others.
+// a computed prompt into being. A failed step ends its own sequences and no others. Of sequences
+// that ended while the step was in flight nothing is taken.
 void commit(const Plan& plan, const Status& executed, std::vector<Outcome>& outcomes,
             SequenceList& sequences, const CommitContext& c);
 

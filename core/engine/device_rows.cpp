@@ -21,7 +21,7 @@ constexpr bp_row_request kWholeRow{BP_ROW_LOGITS,
 
 // Whether the request itself changes logits before the chain.
 bool has_rules(const Sequence& s, const Request& request) {
-  return !request.logit_bias.empty() || s.n_generated() < request.min_tokens;
+  return !request.logit_bias.empty() || s.n_tokens() - s.n_prompt < request.min_tokens;
 }
 
 std::span<const bp_candidate> candidates_of(const bp_row_request& request,

@@ -2,14 +2,18 @@
 
 namespace bp::engine {
 
-Status execute(const plugin::ExecutableHandle& executable, Batch& batch, InFlight& in_flight) {
-  if (batch.c.n_seqs == 0) return {};
+Execution submit(const plugin::ExecutableHandle& executable, Batch& batch, InFlight& in_flight) {
+  Execution execution{&batch, 0, {}};
   in_flight.begin(batch.requests, batch.stop_seq.data());
-  uint64_t ticket = 0;
-  Status status = executable.submit(batch.c, ticket);
-  if (status.ok()) status = executable.collect(ticket);
-  in_flight.end();
-  return status;
+  execution.status = executable.submit(batch.c, execution.ticket);
+  return execution;
+}
+
+Status collect(const plugin::ExecutableHandle& executable, Execution execution,
+               InFlight& in_flight) {
+  if (execution.status.ok()) execution.status = executable.collect(execution.ticket);
+  in_flight.end(execution.batch->stop_seq.data());
+  return execution.status;
 }
 
 }  // namespace bp::engine

@@ -31,6 +31,7 @@ void end_choice(Sequence& sequence, Finish finish, const FinishContext& c, Delta
   } else {
     c.kv.release(sequence.table);
   }
+  sequence.kept = {};
   sequence.state = Sequence::State::kFinished;
   c.events.push_back({sequence.request, sequence.choice, std::move(last), true, std::move(finish)});
 }
@@ -46,8 +47,11 @@ void finish(Sequence& sequence, Finish finish, const FinishContext& c, Delta las
   if (request->first_run_us == 0) c.mailbox.note_left_queue();
 }
 
-void remove_finished(SequenceList& sequences) {
-  std::erase_if(sequences, [](const auto& s) { return s->state == Sequence::State::kFinished; });
+void remove_finished(SequenceList& sequences, SequenceList& ended) {
+  for (auto& s : sequences) {
+    if (s->state == Sequence::State::kFinished) ended.push_back(std::move(s));
+  }
+  std::erase(sequences, nullptr);
 }
 
 }  // namespace bp::engine

@@ -13,13 +13,14 @@ struct FinishContext {
   kv::BlockManager& kv;
   Events& events;
   Stats& stats;
+  SequenceList& ended;  // which steps in flight may refer to
 };
 
 // Frees the blocks and queues the last event. Where the request's other choices had not come into
 // being yet, they end with this one, in the same way. Fills in the usage.
 void finish(Sequence& sequence, Finish finish, const FinishContext& c, Delta last = {});
 
-// Takes finished sequences out of the list.
-void remove_finished(SequenceList& sequences);
+// Moves finished sequences from one list to the other.
+void remove_finished(SequenceList& sequences, SequenceList& ended);
 
 }  // namespace bp::engine

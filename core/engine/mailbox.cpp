@@ -54,22 +54,31 @@ Mailbox::Post Mailbox::receive(bool wait) {
   return taken;
 }
 
-void InFlight::begin(const std::vector<RequestId>& ids, uint32_t* flags) {
-  const std::scoped_lock lock(mutex_);
-  ids_ = ids;
-  flags_ = flags;
+void InFlight::Step::stop(RequestId id) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == id) std::atomic_ref(flags[i]).store(1, std::memory_order_relaxed);
+  }
 }
 
-void InFlight::end() {
+void InFlight::begin(const std::vector<RequestId>& ids, uint32_t* flags) {
   const std::scoped_lock lock(mutex_);
-  flags_ = nullptr;
+  const Step begun{ids, flags};
+  for (const Step& step : steps_) {
+    for (size_t i = 0; i < step.ids.size(); ++i) {
+      if (step.flags[i] != 0) begun.stop(step.ids[i]);
+    }
+  }
+  steps_.push_back(begun);
+}
+
+void InFlight::end(const uint32_t* flags) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(steps_, [flags](const Step& step) { return step.flags == flags; });
 }
 
 void InFlight::stop(RequestId id) {
   const std::scoped_lock lock(mutex_);
-  for (size_t i = 0; flags_ != nullptr && i < ids_.size(); ++i) {
-    if (ids_[i] == id) std::atomic_ref(flags_[i]).store(1, std::memory_order_relaxed);
-  }
+  for (const Step& step : steps_) step.stop(id);
 }
 
 }  // namespace bp::engine

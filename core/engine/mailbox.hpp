@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "backplane/status.hpp"
@@ -50,19 +51,24 @@ class Mailbox {
   std::atomic<uint32_t> n_requests_{0};
 };
 
-// The stop flags of the step in flight, by request.
+// The stop flags of the steps in flight, by request.
 class InFlight {
  public:
-  // Engine's thread; flags [ids] stay valid until end.
+  // Engine's thread; ids and flags [ids] stay valid until end. Who was stopped in a step before
+  // that is still in flight is so in this one.
   void begin(const std::vector<RequestId>& ids, uint32_t* flags);
-  void end();
+  void end(const uint32_t* flags);
   // [any-thread]
   void stop(RequestId id);
 
  private:
+  struct Step {
+    std::span<const RequestId> ids;
+    uint32_t* flags;
+    void stop(RequestId id) const;
+  };
   std::mutex mutex_;
-  std::vector<RequestId> ids_;
-  uint32_t* flags_ = nullptr;
+  std::vector<Step> steps_;
 };
 
 }  // namespace bp::engine

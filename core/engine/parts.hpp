@@ -37,6 +37,8 @@ struct EngineParts {
   uint32_t n_vocab = 0;
   uint32_t max_candidates = 0;  // that the backend chooses tokens among; 0: rows come to the host
   uint32_t logits_output = 0;   // program output with n_vocab columns
+  // Whether the backend takes a step, with tokens of the one before, while that one still runs.
+  bool runs_ahead = false;
   const text::Tokenizer* tokenizer = nullptr;  // null: answers have tokens but no text
   std::vector<int32_t> end_of_generation;
 

@@ -128,7 +128,8 @@ std::vector<Outcome> sample(const Plan& plan, Batch& batch,
   std::vector<Outcome> outcomes(plan.sequences.size());
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const Sequence& s = *plan.sequences[i].sequence;
-    if (batch.seq_status[i] == BP_SEQ_STOPPED) continue;
+    if (s.state == Sequence::State::kFinished) continue;
+    if (batch.seq_status[i] == BP_SEQ_STOPPED && batch.stop_seq[i] != 0) continue;
     if (batch.seq_status[i] == BP_SEQ_OK) {
       outcomes[i] = sample_sequence(s, batch.first_row[i], batch.first_row[i + 1], batch,
                                     {end_of_generation, room});

@@ -64,7 +64,15 @@ bool soon_owns_state(const Sequence& s, const ScheduleContext& c, const Plan& pl
   return n_leaving + 1 == static_cast<int64_t>(c.kv.n_state_holders(s.table));
 }
 
+// Whether the token that is expected will be the last, whichever it is.
+bool expects_its_last(const Sequence& s, const ScheduleContext& c) {
+  if (s.n_expected == 0) return false;
+  const uint32_t max_tokens = s.request->request.max_tokens;
+  return s.n_tokens() >= c.context || (max_tokens > 0 && s.n_tokens() - s.n_prompt >= max_tokens);
+}
+
 void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContext& c, Plan& plan) {
+  if (expects_its_last(s, c)) return;
   uint32_t n = std::min(n_tokens, s.n_tokens() - s.n_computed);
   const uint32_t n_rows = fit_rows(s, n, row_room);
   if (n == 0) return;
@@ -75,7 +83,7 @@ void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContex
     if (c.kv.lacks_state(s.table) && !soon_owns_state(s, c, plan)) preempt(s, c);
     return;
   }
-  plan.sequences.push_back({&s, n});
+  plan.sequences.push_back({&s, s.n_computed, n});
   plan.n_tokens += n;
   plan.n_rows += n_rows;
 }

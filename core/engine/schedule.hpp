@@ -15,10 +15,12 @@
 
 namespace bp::engine {
 
-// Its blocks hold room for positions [sequence->n_computed, + n_tokens).
+// Its blocks hold room for positions [first, first + n_tokens).
 struct Planned {
   Sequence* sequence;
+  uint32_t first;     // as many were computed before
   uint32_t n_tokens;  // at least 1
+  [[nodiscard]] uint32_t end() const { return first + n_tokens; }
 };
 
 struct Plan {
@@ -34,6 +36,7 @@ struct ScheduleContext {
   Swap& swap;
   Mailbox& mailbox;
   Stats& stats;
+  uint32_t context;  // tokens of the longest sequence
 };
 
 // The plugin's decision; an invalid one is replaced by first come, first served, and the reason is

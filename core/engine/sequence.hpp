@@ -49,9 +49,11 @@ struct Sequence {
   uint64_t id = 0;  // ascending in order of arrival, then of choices
   uint32_t choice = 0;
   State state = State::kWaiting;
-  std::vector<int32_t> tokens;  // prompt and generated
+  std::vector<int32_t> tokens;  // prompt and generated; the last n_expected are ids of -1-r
   uint32_t n_prompt = 0;
-  uint32_t n_computed = 0;  // leading tokens whose keys and values are in the blocks
+  uint32_t n_expected = 0;  // tokens that the step in flight chooses, while another follows it
+  uint32_t n_computed = 0;  // leading tokens whose keys and values are in the blocks, or will be
+                            // after the steps in flight
   kv::BlockTable table;
   uint64_t last_run_step = UINT64_MAX;
   uint64_t first_token_us = 0;
@@ -63,7 +65,8 @@ struct Sequence {
 
   void set_id() { id = request->id << 16 | choice; }
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }
-  [[nodiscard]] uint32_t n_generated() const { return n_tokens() - n_prompt; }
+  [[nodiscard]] uint32_t n_known() const { return n_tokens() - n_expected; }
+  [[nodiscard]] uint32_t n_generated() const { return n_known() - n_prompt; }
   [[nodiscard]] bool prompt_logprobs_missing() const {
     return request->request.prompt_logprobs && request->n_prompt_logprobs + 1 < n_prompt;
   }

@@ -1,9 +1,12 @@
 #pragma once
 // One step of an engine, and everything that it works on.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "core/engine/batch_builder.hpp"
+#include "core/engine/execute.hpp"
 #include "core/engine/mailbox.hpp"
 #include "core/engine/parts.hpp"
 #include "core/engine/sample.hpp"
@@ -15,6 +18,14 @@
 #include "core/kv/block_manager.hpp"
 
 namespace bp::engine {
+
+// A step between submit and collect.
+struct BegunStep {
+  Plan plan;
+  Execution execution;
+  uint64_t begin_us = 0;  // later where the step before ended later
+  uint64_t copy_us = 0;   // that swapping had taken by then
+};
 
 // Engine's thread, but for the mailbox, the flags in flight and the stats.
 struct StepState {
@@ -29,18 +40,21 @@ struct StepState {
   Stats stats;
   StepBudget budget;
   SequenceList sequences;
+  SequenceList ended, ended_before;  // since the steps in flight were planned
   ScheduleColumns columns;
-  Batch batch;
+  std::array<Batch, 2> batches;  // taken in turn
+  std::optional<BegunStep> running, ahead;
   SampleRoom sample_room;
   Events events;
-  uint64_t step = 0;
+  uint64_t step = 0;  // begun so far
   uint64_t last_step_us = 0;
   uint32_t last_step_tokens = 0;
 };
 
 enum class StepResult { kGoOn, kStopped, kDeviceLost };
 
-// Waits where nothing runs or is queued.
+// Waits where nothing runs or is queued. Where the backend allows, the step that follows is begun
+// before this one is collected.
 StepResult run_step(StepState& s);
 
 // Ends everything queued and running in the same way, and starts over with empty blocks.

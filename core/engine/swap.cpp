@@ -3,7 +3,26 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/clock.hpp"
+
 namespace bp::engine {
+
+namespace {
+
+// Adds the time of its life.
+class Stopwatch {
+ public:
+  explicit Stopwatch(uint64_t& sum_us) : sum_us_(sum_us), begin_us_(now_us()) {}
+  ~Stopwatch() { sum_us_ += now_us() - begin_us_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  uint64_t& sum_us_;
+  const uint64_t begin_us_;
+};
+
+}  // namespace
 
 uint64_t Swap::bytes_of(uint32_t n_blocks, const kv::BlockManager& kv) const {
   uint64_t n_bytes = 0;
@@ -14,7 +33,8 @@ uint64_t Swap::bytes_of(uint32_t n_blocks, const kv::BlockManager& kv) const {
 
 template <class F>
 Status Swap::for_each_group(std::span<const kv::BlockId> blocks, size_t first, kv::StateEntry state,
-                            const kv::BlockManager& kv, std::span<uint8_t> images, F&& f) const {
+                            const kv::BlockManager& kv, std::span<uint8_t> images, F&& f) {
+  const Stopwatch stopwatch(copy_us_);
   for (uint32_t g = 0; g < kv.n_groups(); ++g) {
     const auto group = images.first(blocks.size() * transfer_->image_bytes(g));
     images = images.subspan(group.size());

@@ -27,16 +27,19 @@ class Swap {
   [[nodiscard]] bool restore(Sequence& s, kv::BlockManager& kv, Stats& stats);
 
   [[nodiscard]] uint64_t used_bytes() const { return store_.used_bytes(); }
+  // That all copies so far took.
+  [[nodiscard]] uint64_t copy_us() const { return copy_us_; }
 
  private:
   [[nodiscard]] uint64_t bytes_of(uint32_t n_blocks, const kv::BlockManager& kv) const;
-  // Calls f(group, ids, images) for the blocks from `first` on, and for the state entry.
+  // Calls f(group, ids, images) for the blocks from `first` on, and for the state entry. Timed.
   template <class F>
   Status for_each_group(std::span<const kv::BlockId> blocks, size_t first, kv::StateEntry state,
-                        const kv::BlockManager& kv, std::span<uint8_t> images, F&& f) const;
+                        const kv::BlockManager& kv, std::span<uint8_t> images, F&& f);
 
   std::optional<plugin::KvTransfer> transfer_;
   kv::SwapStore store_;
+  uint64_t copy_us_ = 0;
 };
 
 }  // namespace bp::engine

@@ -91,9 +91,22 @@ Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) co
   return status;
 }
 
+namespace {
+
+// Zeros where the backend does not offer it.
+bp_device_sampling sampling_of(const BackendHandle& backend) {
+  const void* sampling = backend.extension(BP_DEVICE_SAMPLING_ID);
+  return copy_growable(static_cast<const bp_device_sampling*>(sampling));
+}
+
+}  // namespace
+
 uint32_t BackendHandle::max_candidates() const {
-  const void* sampling = extension(BP_DEVICE_SAMPLING_ID);
-  return copy_growable(static_cast<const bp_device_sampling*>(sampling)).max_candidates;
+  return sampling_of(*this).max_candidates;
+}
+
+bool BackendHandle::takes_chosen() const {
+  return sampling_of(*this).takes_chosen == 1;
 }
 
 Result<std::optional<bp_memory_plan>> BackendHandle::plan_memory(

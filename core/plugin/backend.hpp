@@ -63,6 +63,8 @@ class BackendHandle {
                                                     const bp_compile_options& options) const;
   // Of a row, by "bp.device-sampling/1"; 0 where the backend does not offer it.
   [[nodiscard]] uint32_t max_candidates() const;
+  // Whether steps take the tokens that the step before chose, by the same extension.
+  [[nodiscard]] bool takes_chosen() const;
   // `program` outlives the executable.
   Result<ExecutableHandle> compile(const bp_program& program,
                                    const bp_compile_options& options) const;

@@ -178,11 +178,14 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   served->chat_output = text::chat::find_dialect(config.chat_output);
   served->request_fields = request_fields(samplers);
   served->field_defaults = config.sampler.defaults;
+  const plugin::BackendHandle& backend = compiled.parts->backend;
   engine::EngineParts parts{
       .keep_alive = compiled.parts,
       .n_vocab = model.n_vocab,
-      .max_candidates = config.device_sampling ? compiled.parts->backend.max_candidates() : 0,
+      .max_candidates = config.device_sampling ? backend.max_candidates() : 0,
       .logits_output = 0,
+      .runs_ahead =
+          config.device_sampling && backend.takes_chosen() && compiled.memory.max_in_flight > 1,
       .tokenizer = tokenizer.get(),
       .end_of_generation = tokenizer->vocabulary().end_of_generation,
       .executable = std::move(compiled.executable),

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "backplane/row_sampling.hpp"
 
@@ -37,7 +39,7 @@ class FakeExecutable final : public Executable {
   Status memory(bp_memory_info& out) override {
     out.block_size = model_.block_size;
     out.n_groups = model_.has_state ? 2 : 1;
-    out.max_in_flight = 1;
+    out.max_in_flight = max_in_flight();
     return {};
   }
 
@@ -55,16 +57,11 @@ class FakeExecutable final : public Executable {
       return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
     }
     observe(batch);
-    wait(batch);
-    run_block_ops(batch);
-    if (model_.has_state) check_states(batch);
-    for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-      batch.seq_status[s] = stopped(batch, s) ? BP_SEQ_STOPPED : BP_SEQ_OK;
-      if (batch.seq_status[s] == BP_SEQ_OK) write(batch, s);
-      if (model_.has_state) advance_state(batch, s);
-    }
-    for (uint32_t i = 0; i < batch.n_outputs; ++i) fill(batch, *batch.outputs[i]);
-    ticket = ++last_ticket_;
+    if (in_flight_.size() >= max_in_flight()) model_.violate("too many steps in flight");
+    if (!in_flight_.empty()) ++model_.n_steps_ahead;
+    in_flight_.push_back({++last_ticket_, batch});
+    ticket = last_ticket_;
+    if (!model_.runs_ahead) compute_all();
     return {};
   }
 
@@ -98,15 +95,64 @@ class FakeExecutable final : public Executable {
   }
 
   Status collect(uint64_t ticket) override {
-    if (ticket != last_ticket_) model_.violate("collect of a ticket that is not in flight");
-    return {};
+    if (in_flight_.empty() || in_flight_.front().ticket != ticket) {
+      model_.violate("collect of a ticket that is not the oldest in flight");
+      return internal_error("no such ticket");
+    }
+    compute(in_flight_.front());
+    in_flight_.pop_front();
+    if (model_.fail_collect_at < 0 || model_.fail_collect_at-- > 0) return {};
+    return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
   }
 
  private:
+  struct Step {
+    uint64_t ticket;
+    bp_batch batch;
+    bool is_computed = false;
+  };
+
+  [[nodiscard]] uint32_t max_in_flight() const { return model_.runs_ahead ? 2 : 1; }
+
+  void compute_all() {
+    for (Step& step : in_flight_) compute(step);
+  }
+
+  void compute(Step& step) {
+    if (std::exchange(step.is_computed, true)) return;
+    bp_batch& batch = step.batch;
+    const std::vector<int32_t> tokens = known_tokens(batch);
+    batch.tokens = tokens.data();
+    wait(batch);
+    run_block_ops(batch);
+    if (model_.has_state) check_states(batch);
+    for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+      batch.seq_status[s] = stopped(batch, s) ? BP_SEQ_STOPPED : BP_SEQ_OK;
+      if (batch.seq_status[s] == BP_SEQ_OK) write(batch, s);
+      if (model_.has_state) advance_state(batch, s);
+    }
+    chosen_.clear();
+    for (uint32_t i = 0; i < batch.n_outputs; ++i) fill(batch, *batch.outputs[i]);
+  }
+
+  // With what the step before chose in place of ids of -1-r.
+  std::vector<int32_t> known_tokens(const bp_batch& batch) {
+    std::vector<int32_t> tokens(batch.tokens, batch.tokens + batch.n_tokens);
+    for (int32_t& token : tokens) {
+      if (token >= 0) continue;
+      const auto row = static_cast<size_t>(-1 - token);
+      const bool is_chosen = row < chosen_.size() && chosen_[row].has_value();
+      if (!is_chosen) model_.violate("an id names a row from which nothing was chosen");
+      token = is_chosen ? *chosen_[row] : 0;
+    }
+    return tokens;
+  }
+
   template <class F>
   void for_each_image(uint32_t group, std::span<const int32_t> blocks, size_t images_bytes, F&& f) {
     const size_t n_bytes = group == 1 ? sizeof(uint64_t) : model_.block_size * sizeof(Slot);
     if (images_bytes != blocks.size() * n_bytes) model_.violate("images of another size");
+    compute_all();
     std::this_thread::sleep_for(std::chrono::microseconds(model_.transfer_delay_us));
     size_t at = 0;
     for (const int32_t block : blocks) {
@@ -239,6 +285,10 @@ class FakeExecutable final : public Executable {
     for (uint32_t r = 0; r < output.n_rows; ++r) {
       const uint32_t token = output.rows[r];
       while (token >= batch.query_start[s + 1]) ++s;
+      if (output.sampling != nullptr) {
+        const bool is_asked = output.sampling->requests[r].choice != BP_CHOOSE_NONE;
+        chosen_.push_back(is_asked ? std::optional(0) : std::nullopt);
+      }
       if (batch.seq_status[s] != BP_SEQ_OK) continue;
       const std::vector<float> row = model_.logits(history(batch, s, batch.positions[token]));
       if (output.sampling != nullptr && !give_logits(row, *output.sampling, r)) continue;
@@ -256,6 +306,7 @@ class FakeExecutable final : public Executable {
     }
     sampling.results[r] = sample_row(row, request);
     if (model_.wrong_token != -1) sampling.results[r].token = model_.wrong_token;
+    if (chosen_.back()) chosen_.back() = sampling.results[r].token;
     if ((request.flags & BP_ROW_LOGITS) != 0) return true;
     ++model_.n_rows_sampled;
     return false;
@@ -276,6 +327,8 @@ class FakeExecutable final : public Executable {
   uint32_t n_blocks_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint64_t> states_;
+  std::deque<Step> in_flight_;
+  std::vector<std::optional<int32_t>> chosen_;  // by the step before, of its rows
   uint64_t last_ticket_ = 0;
 };
 
@@ -288,6 +341,7 @@ class FakeBackend final : public Backend {
   }
   [[nodiscard]] bool transfers_kv() const override { return model_.transfers; }
   [[nodiscard]] uint32_t max_candidates() const override { return model_.max_candidates; }
+  [[nodiscard]] bool takes_chosen() const override { return model_.runs_ahead; }
   void check(const bp_program&, CheckReport&) override {}
   Result<std::unique_ptr<Executable>> compile(const bp_program&,
                                               const bp_compile_options& options) override {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -15,15 +16,22 @@
 
 namespace bp::engine::testing {
 
+// All tests hold with a step begun before the one before is collected, too.
+[[nodiscard]] inline bool runs_ahead_by_default() {
+  return std::getenv("ENGINE_TEST_RUNS_AHEAD") != nullptr;
+}
+
 struct FakeModel {
   uint32_t n_vocab = 300;
   uint32_t block_size = 4;
   bool has_state = false;  // the history's hash goes on in state entries, and must be the blocks'
   std::function<std::optional<int32_t>(std::span<const int32_t> history)> script;  // the next token
-  uint32_t max_candidates = 0;   // of "bp.device-sampling/1"; 0: not offered
-  int32_t wrong_token = -1;      // what sampled rows answer, where not -1
-  int32_t nan_token = -1;        // a history with it gives NaN
-  std::atomic<int> fail_at{-1};  // submits until one fails; -1: never
+  bool runs_ahead = runs_ahead_by_default();      // two steps in flight, with tokens of the first
+  uint32_t max_candidates = runs_ahead ? 64 : 0;  // of "bp.device-sampling/1"; 0: not offered
+  int32_t wrong_token = -1;                       // what sampled rows answer, where not -1
+  int32_t nan_token = -1;                         // a history with it gives NaN
+  std::atomic<int> fail_at{-1};                   // submits until one fails; -1: never
+  std::atomic<int> fail_collect_at{-1};           // likewise of collects
   bp_status fail_status = BP_INTERNAL;
   std::atomic<uint32_t> delay_us{0};  // per step; stop flags are polled meanwhile
   std::function<void()> before_step;  // on the engine's thread
@@ -33,6 +41,7 @@ struct FakeModel {
 
   // What was observed.
   std::atomic<uint32_t> n_steps{0};
+  std::atomic<uint32_t> n_steps_ahead{0};  // submitted while another was in flight
   std::atomic<uint32_t> max_rows{0}, max_tokens{0}, max_sequences{0};
   std::atomic<uint32_t> n_copies{0};
   std::atomic<uint32_t> n_rows_given{0};    // as logits

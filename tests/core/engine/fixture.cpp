@@ -164,6 +164,7 @@ void EngineTest::start(const EngineOptions& options) {
                     .n_vocab = model.n_vocab,
                     .max_candidates = backend->max_candidates(),
                     .logits_output = 0,
+                    .runs_ahead = model.runs_ahead,
                     .tokenizer = tokenizer.get(),
                     .end_of_generation = {kEos},
                     .executable = std::move(compiled.executable),
