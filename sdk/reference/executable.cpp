@@ -105,7 +105,7 @@ Status ReferenceExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
   return {};
 }
 
-Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
+Status ReferenceExecutable::validate(const bp_batch& batch) const {
   BatchLimits limits = BatchLimits::of(options_);
   limits.block_size = kv_.block_size();
   limits.n_outputs = program_.header().n_outputs;
@@ -114,13 +114,38 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.n_state_entries = states_.n_entries();
   limits.max_candidates = kMaxCandidates;
   limits.output_widths = output_widths_;
+  limits.takes_chosen = true;
+  limits.chosen_rows = chosen_rows_;
   if (limits.n_blocks.size() != program_.header().n_kv_groups) {
     return invalid_argument("kv_allocate comes before the first step");
   }
-  BP_TRY(validate_batch(batch, limits));
+  return validate_batch(batch, limits);
+}
 
+Status ReferenceExecutable::submit(const bp_batch& given, uint64_t& ticket) {
+  BP_TRY(validate(given));
+  bp_batch batch = given;
+  take_chosen(batch);
   for (uint32_t i = 0; i < batch.n_block_ops; ++i) apply(batch.block_ops[i]);
   Step step(batch, program_, kv_, states_, workers_);
+  BP_TRY(run_ops(step));
+  write_outputs(step);
+  ticket = ++last_ticket_;
+  return {};
+}
+
+// An id that no token came of stays below 0 and fails its sequence.
+void ReferenceExecutable::take_chosen(bp_batch& batch) {
+  const std::span<const int32_t> given(batch.tokens, batch.n_tokens);
+  if (std::ranges::none_of(given, [](int32_t id) { return id < 0; })) return;
+  tokens_.assign(given.begin(), given.end());
+  for (int32_t& id : tokens_) {
+    if (id < 0) id = chosen_[static_cast<size_t>(-1 - id)];
+  }
+  batch.tokens = tokens_.data();
+}
+
+Status ReferenceExecutable::run_ops(Step& step) {
   close_all();
   for (uint32_t i = 0; i < program_.ops().size(); ++i) {
     step.poll_stop();
@@ -134,8 +159,6 @@ Status ReferenceExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
     close_dead_values(i);
   }
   step.poll_stop();
-  write_outputs(step);
-  ticket = ++last_ticket_;
   return {};
 }
 
@@ -208,21 +231,33 @@ bp_row_result ReferenceExecutable::sample(std::span<const float> row,
 }
 
 void ReferenceExecutable::write_outputs(const Step& step) {
+  std::vector<uint8_t> rows;
+  list_chosen_rows(step.batch(), rows);
+  std::vector<int32_t> chosen;
+  chosen.reserve(rows.size());
   for (uint32_t i = 0; i < step.batch().n_outputs; ++i) {
-    write_output(copy_growable(step.batch().outputs[i]), step);
+    write_output(copy_growable(step.batch().outputs[i]), step, chosen);
   }
+  chosen_rows_.swap(rows);
+  chosen_.swap(chosen);
 }
 
-void ReferenceExecutable::write_output(const bp_output& output, const Step& step) {
+void ReferenceExecutable::write_output(const bp_output& output, const Step& step,
+                                       std::vector<int32_t>& chosen) {
   const uint32_t index = program_.outputs()[output.output];
   const Matrix& value = values_[index];
   const bool all_tokens = program_.values()[index].rows == BP_ROWS_TOKENS;
   const bool is_sampled = (output.required & BP_OUTPUT_SAMPLING) != 0;
   const bp_sampling sampling = is_sampled ? copy_growable(output.sampling) : bp_sampling{};
   for (uint32_t r = 0; r < output.n_rows; ++r) {
+    if (is_sampled) chosen.push_back(-1);
     if (!step.is_running(step.sequence_of(output.rows[r]))) continue;
     const float* row = value.row(all_tokens ? output.rows[r] : r);
-    if (is_sampled) sampling.results[r] = sample({row, value.width}, sampling.requests[r]);
+    if (is_sampled) {
+      const bp_row_result result = sample({row, value.width}, sampling.requests[r]);
+      chosen.back() = result.flags == 0 ? result.token : -1;
+      sampling.results[r] = result;
+    }
     if (is_sampled && (sampling.requests[r].flags & BP_ROW_LOGITS) == 0) continue;
     std::memcpy(static_cast<char*>(output.data) + r * output.row_stride_bytes, row,
                 value.width * sizeof(float));

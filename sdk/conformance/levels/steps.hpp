@@ -12,5 +12,7 @@ void add_state_steps_tests(Tests& tests);
 void add_transfer_steps_tests(Tests& tests);
 // What the backend makes of rows of logits itself.
 void add_sampling_steps_tests(Tests& tests);
+// Steps that begin with what the step before chose.
+void add_chosen_steps_tests(Tests& tests);
 
 }  // namespace bp::conformance

@@ -17,6 +17,7 @@
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/device_sampling.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
 
 namespace bp::conformance {
@@ -65,14 +66,6 @@ std::vector<NamedRow> rows_of(uint32_t width) {
   return rows;
 }
 
-bp_row_request plain_request() {
-  return {0, BP_CHOOSE_NONE, -1, 0, nullptr, 0, -kInfinity, 1, 0, 0};
-}
-
-bp_row_request draw_request(uint32_t top_k, float floor, float scale, double uniform) {
-  return {0, BP_CHOOSE_DRAW, -1, 0, nullptr, top_k, floor, scale, 0, uniform};
-}
-
 // Of as many tokens as there are rows; program output 0 has the row of each token, 1 those asked
 // for.
 class SamplingSession {
@@ -81,12 +74,9 @@ class SamplingSession {
       : rows_(rows_of(width)),
         factory_(subject.factory<bp_backend_factory>(BP_BACKEND_ID)),
         session_(factory_, nullptr, &subject.params()) {
-    const auto* offered = static_cast<const bp_device_sampling*>(
-        factory_.get_extension == nullptr
-            ? nullptr
-            : factory_.get_extension(session_.backend(), BP_DEVICE_SAMPLING_ID));
-    if (offered == nullptr) throw Skip("the backend does not offer " BP_DEVICE_SAMPLING_ID);
-    max_candidates_ = copy_growable(offered).max_candidates;
+    const auto offered = offered_sampling(factory_, session_.backend());
+    if (!offered) throw Skip("the backend does not offer " BP_DEVICE_SAMPLING_ID);
+    max_candidates_ = offered->max_candidates;
     require(max_candidates_ >= 64, "bp_device_sampling.max_candidates is " +
                                        std::to_string(max_candidates_) + ", must be at least 64");
     compile(width);
@@ -256,8 +246,7 @@ void expect_drawn(const std::string& what, const Floats& row, const bp_row_reque
 
 void chooses_the_best(Subject& subject) {
   for_sessions(subject, [](SamplingSession& session, uint32_t output, const std::string& where) {
-    bp_row_request request = plain_request();
-    request.choice = BP_CHOOSE_BEST;
+    const bp_row_request request = best_request();
     const auto answer = session.run_well(output, Requests(session.n_rows(), request));
     for (uint32_t r = 0; r < session.n_rows(); ++r) {
       const NamedRow& row = session.rows()[r];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backplane/batch.h"
+#include "backplane/ext/device_sampling.h"
 #include "backplane/plugin.hpp"
 #include "sdk/conformance/support/guarded_rows.hpp"
 #include "sdk/conformance/support/random_values.hpp"
@@ -46,6 +47,14 @@ class BatchBuilder {
     stored.data.assign(stored.rows.size() * width, fill);
     stored.output.row_stride_bytes = width * sizeof(float);
   }
+  // Each row its request, whose candidates the caller keeps; logits go where it asks for them.
+  void add_sampled_output(uint32_t output, std::vector<uint32_t> rows, uint64_t width,
+                          std::vector<bp_row_request> requests, float fill = 0) {
+    add_output(output, std::move(rows), width, fill);
+    Output& stored = outputs_.back();
+    stored.requests = std::move(requests);
+    stored.results.assign(stored.requests.size(), kUnwrittenResult);
+  }
   // Its rows are between guards, for broken_rule.
   void add_guarded_output(uint32_t output, std::vector<uint32_t> rows, uint64_t width) {
     Output& stored = add_output(output, std::move(rows));
@@ -61,6 +70,10 @@ class BatchBuilder {
 
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
   [[nodiscard]] const std::vector<float>& output(size_t i) const { return outputs_[i].data; }
+  [[nodiscard]] const std::vector<bp_row_result>& results(size_t i) const {
+    return outputs_[i].results;
+  }
+  static constexpr bp_row_result kUnwrittenResult{-99, -7, -7, 99, -99, 99, 0};
   [[nodiscard]] const GuardedRows& guarded(size_t i) const { return *outputs_[i].guarded; }
   [[nodiscard]] const std::vector<int32_t>& status() const { return status_; }
 
@@ -72,6 +85,7 @@ class BatchBuilder {
     for (Output& stored : outputs_) {
       stored.output.rows = stored.rows.data();
       stored.output.data = stored.guarded == nullptr ? stored.data.data() : stored.guarded->data();
+      if (!stored.requests.empty()) stored.sample();
       output_table_.push_back(&stored.output);
     }
     auto batch = make_growable<bp_batch>();
@@ -124,6 +138,17 @@ class BatchBuilder {
     std::vector<float> data;
     std::unique_ptr<GuardedRows> guarded;
     bp_output output;
+    std::vector<bp_row_request> requests;
+    std::vector<bp_row_result> results;
+    bp_sampling sampling;
+
+    void sample() {
+      sampling = make_growable<bp_sampling>();
+      sampling.requests = requests.data();
+      sampling.results = results.data();
+      output.required = BP_OUTPUT_SAMPLING;
+      output.sampling = &sampling;
+    }
   };
   static constexpr int32_t kUnwrittenStatus = -1;
   static constexpr std::array kArrays = {"tokens",       "positions", "query_start", "context_len",

@@ -1,6 +1,6 @@
 #pragma once
 // What every backend checks of a batch before it touches any memory. Token ids are not among it: a
-// bad one fails its sequence only.
+// bad one fails its sequence only. But an id that names a row of the step before must name one.
 
 #include <limits>
 #include <span>
@@ -27,6 +27,8 @@ struct BatchLimits {
   uint32_t n_state_entries = 0;               // of each state slot, as allocated
   uint32_t max_candidates = 0;                // of "bp.device-sampling/1"; 0: not offered
   std::span<const uint64_t> output_widths{};  // of the program's outputs, where it is offered
+  bool takes_chosen = false;                  // ids of -1-r, by its convention 7
+  std::span<const uint8_t> chosen_rows{};     // list_chosen_rows of the step submitted before
 
   // Those that the options set; the others are the executable's to fill in.
   static BatchLimits of(const bp_compile_options& options) {
@@ -38,6 +40,20 @@ struct BatchLimits {
     return limits;
   }
 };
+
+// For each row of the batch's outputs with BP_OUTPUT_SAMPLING, in their order: 1 where a token is
+// to be chosen from it. `out` has room for max_output_rows where nothing may be allocated.
+inline void list_chosen_rows(const bp_batch& batch, std::vector<uint8_t>& out) {
+  out.clear();
+  for (uint32_t i = 0; i < batch.n_outputs; ++i) {
+    const bp_output output = copy_growable(batch.outputs[i]);
+    if ((output.required & BP_OUTPUT_SAMPLING) == 0) continue;
+    const bp_sampling sampling = copy_growable(output.sampling);
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      out.push_back(sampling.requests[r].choice != BP_CHOOSE_NONE ? 1 : 0);
+    }
+  }
+}
 
 namespace detail {
 
@@ -60,6 +76,7 @@ class BatchValidator {
       return invalid_argument("query_start must begin with 0 and end with n_tokens");
     }
     for (uint32_t s = 0; s < batch_.n_seqs; ++s) BP_TRY(check_sequence(s));
+    if (limits_.takes_chosen) BP_TRY(check_chosen());
     if (limits_.n_state_slots > 0) BP_TRY(check_states());
     return check_outputs();
   }
@@ -179,6 +196,24 @@ class BatchValidator {
                               " at index " + std::to_string(i) + " of group " +
                               std::to_string(group) + " is not in [" + std::to_string(least) +
                               ", " + std::to_string(limits_.n_blocks[group]) + ")");
+    }
+    return {};
+  }
+
+  Status check_chosen() const {
+    for (uint32_t t = 0; t < batch_.n_tokens; ++t) {
+      if (batch_.tokens[t] >= 0) continue;
+      const int64_t row = -1 - int64_t{batch_.tokens[t]};
+      const std::string name = "token " + std::to_string(t) + " names row " + std::to_string(row) +
+                               " of the step before, ";
+      const auto n_rows = static_cast<int64_t>(limits_.chosen_rows.size());
+      if (row >= n_rows) {
+        return invalid_argument(name + "which sampled " + std::to_string(n_rows) + " rows");
+      }
+      if (limits_.chosen_rows[static_cast<size_t>(row)] == 0) {
+        return invalid_argument(name + "from which nothing was to be chosen (it sampled " +
+                                std::to_string(n_rows) + " rows)");
+      }
     }
     return {};
   }

@@ -91,6 +91,12 @@ Status MutantExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   if (is("last-row-unwritten")) return submit_fewer_rows(batch, ticket);
   if (is("row-end-unwritten")) return submit_whole_vectors(batch, ticket);
   if (is("status-unwritten")) return submit_keeping_status(batch, ticket);
+  if (is("chosen-of-first-row")) {
+    return submit_with_ids(batch, ticket, [](int32_t id) { return std::max(id, -1); });
+  }
+  if (is("chosen-row-unchecked")) {
+    return submit_with_ids(batch, ticket, [](int32_t id) { return std::max(id, 0); });
+  }
   if (is("stop-ignored")) {
     bp_batch changed = batch;
     changed.stop_seq = nullptr;
@@ -103,6 +109,7 @@ Status MutantExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   BP_TRY(Base::submit(batch, ticket));
   if (is("rounding-changed")) std::fesetround(FE_UPWARD);
   if (is("write-past-row")) write_past_rows(batch);
+  if (is("failed-choice-fails-all")) fail_all_beside_failed(batch);
   if (is("nan-is-an-error") && has_nan(batch)) return internal_error("the logits are NaN");
   return {};
 }
@@ -160,6 +167,14 @@ Status MutantExecutable::submit_fewer_rows(bp_batch batch, uint64_t& ticket) {
     if (output.n_rows > 1) --output.n_rows;
   }
   batch.outputs = outputs.table();
+  return Base::submit(batch, ticket);
+}
+
+Status MutantExecutable::submit_with_ids(bp_batch batch, uint64_t& ticket,
+                                         int32_t (*change)(int32_t id)) {
+  std::vector<int32_t> ids(batch.tokens, batch.tokens + batch.n_tokens);
+  std::transform(ids.begin(), ids.end(), ids.begin(), change);
+  batch.tokens = ids.data();
   return Base::submit(batch, ticket);
 }
 
@@ -259,6 +274,14 @@ void MutantExecutable::write_past_rows(const bp_batch& batch) const {
       const float zero = 0;
       std::memcpy(row_of(output, r) + width_of(output) * sizeof zero, &zero, sizeof zero);
     }
+  }
+}
+
+// Where the failed sequence begins with what the step before chose.
+void MutantExecutable::fail_all_beside_failed(const bp_batch& batch) {
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    if (batch.seq_status[s] != BP_SEQ_FAILED || batch.tokens[batch.query_start[s]] >= 0) continue;
+    std::fill_n(batch.seq_status, batch.n_seqs, BP_SEQ_FAILED);
   }
 }
 

@@ -42,10 +42,12 @@ class MutantExecutable final : public reference::ReferenceExecutable {
   Status submit_first_output(bp_batch batch, uint64_t& ticket);
   Status submit_known_blocks(bp_batch batch, uint64_t& ticket);
   Status submit_fewer_rows(bp_batch batch, uint64_t& ticket);
+  Status submit_with_ids(bp_batch batch, uint64_t& ticket, int32_t (*change)(int32_t id));
   Status submit_whole_vectors(const bp_batch& batch, uint64_t& ticket);
   Status submit_keeping_status(const bp_batch& batch, uint64_t& ticket);
   Status clear_block(uint32_t group, int32_t block);
   void write_past_rows(const bp_batch& batch) const;
+  static void fail_all_beside_failed(const bp_batch& batch);
   [[nodiscard]] bool has_nan(const bp_batch& batch) const;
 
   std::string mutation_;

@@ -73,6 +73,11 @@ constexpr Mutant kMutants[] = {
     {"uniform-ignored", "steps-sampling-draws", "a draw by 0 with top_k 0.*token is"},
     {"temperature-ignored", "steps-sampling-draws", "scale 0.5.*token is"},
     {"candidates-unsorted", "steps-sampling-candidates", "candidate 0: id is .*, expected"},
+    {"chosen-of-first-row", "steps-sampling-chosen",
+     "step 1 by ids of -1-r.*row .: token is .*, by explicit ids"},
+    {"chosen-row-unchecked", "steps-sampling-chosen-limits",
+     "an id of -1 in the first step.*INVALID_ARGUMENT"},
+    {"failed-choice-fails-all", "steps-sampling-chosen-apart", "seq_status of sequence 5 is 2"},
     // Errors.
     {"foreign-image-accepted", "steps-transfer-foreign", "another (magic|version).*BP_OK"},
     {"nan-is-an-error", "errors-nan", "a NaN in a weight makes the step fail"},

@@ -20,6 +20,7 @@ class ReferenceBackend : public Backend {
   [[nodiscard]] uint64_t compile_features() const override { return BP_COMPILE_OVERRIDES; }
   [[nodiscard]] bool transfers_kv() const override { return true; }
   [[nodiscard]] uint32_t max_candidates() const override { return kMaxCandidates; }
+  [[nodiscard]] bool takes_chosen() const override { return true; }
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;

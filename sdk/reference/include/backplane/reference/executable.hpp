@@ -59,13 +59,16 @@ class ReferenceExecutable : public Executable {
 
  private:
   static Status interpret(const OpCall& call);
+  [[nodiscard]] Status validate(const bp_batch& batch) const;
+  void take_chosen(bp_batch& batch);
+  Status run_ops(Step& step);
   void apply(const bp_block_op& op);
   [[nodiscard]] uint64_t n_rows_of(const bp_value& value, const Step& step) const;
   [[nodiscard]] std::vector<float> take_buffer();
   void open_outputs(const bp_op& op, const Step& step);
   void close_dead_values(uint32_t op);
   void write_outputs(const Step& step);
-  void write_output(const bp_output& output, const Step& step);
+  void write_output(const bp_output& output, const Step& step, std::vector<int32_t>& chosen);
   void close_all();
   [[nodiscard]] uint64_t workspace_bytes() const;
 
@@ -84,6 +87,9 @@ class ReferenceExecutable : public Executable {
   std::vector<Matrix> values_;               // of the step
   std::vector<std::vector<float>> buffers_;  // behind values_
   std::vector<std::vector<float>> free_buffers_;
+  std::vector<int32_t> tokens_;       // of the step, where ids name the step before
+  std::vector<uint8_t> chosen_rows_;  // list_chosen_rows of the step before
+  std::vector<int32_t> chosen_;       // from each of these rows; -1: no token came of it
   uint64_t last_ticket_ = 0;
 };
 
