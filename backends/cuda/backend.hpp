@@ -17,6 +17,7 @@ class CudaBackend : public Backend {
 
   [[nodiscard]] bool transfers_kv() const override { return true; }
   [[nodiscard]] uint32_t max_candidates() const override { return kMaxCandidates; }
+  [[nodiscard]] bool takes_chosen() const override { return true; }
   void check(const bp_program& program, CheckReport& report) override;
   Result<std::unique_ptr<Executable>> compile(const bp_program& program,
                                               const bp_compile_options& options) override;

@@ -1,9 +1,9 @@
 #include "backends/cuda/executable.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <string>
+#include <utility>
 
-#include "backends/cuda/kernels/columns.hpp"
 #include "backplane/validate_batch.hpp"
 
 namespace bp::cuda {
@@ -18,9 +18,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device,
       settings_(settings),
       kv_(std::move(kv)),
       states_(program_->state_slots()),
-      transfer_(*program_, kv_),
-      sequence_of_(options.max_step_tokens),
-      is_running_(options.max_sequences) {
+      transfer_(*program_, kv_) {
   options_.progress = nullptr;
 }
 
@@ -42,33 +40,19 @@ StepShape CudaExecutable::largest_shape(const bp_compile_options& options) {
 Status CudaExecutable::prepare(Plan plan) {
   plan_ = std::move(plan);
   BP_ASSIGN(stream_, device_->make_stream());
-  BP_ASSIGN(is_done_, device_->make_event());
   if (device_->info().has_matrix_library) {
     BP_ASSIGN(library_, device_->make_matrix_library(*stream_));
   }
   const StepShape most = largest_shape(options_);
   const size_t n_bytes = lay_out(plan_.buffers, most);
   BP_ASSIGN(workspace_, device_->allocate(MemoryKind::kDevice, n_bytes, "the workspace of a step"));
-  uint32_t widest = 0, widest_gathered = 0;
-  for (const uint32_t buffer : plan_.outputs) {
-    const Buffer& b = plan_.buffers[buffer];
-    widest = std::max(widest, b.stride());
-    if (b.rows == BP_ROWS_TOKENS) widest_gathered = std::max(widest_gathered, b.stride());
-  }
-  // max_output_rows bounds the rows of all outputs together.
-  const size_t n_rows = options_.max_output_rows;
-  BP_ASSIGN(outputs_, device_->allocate(MemoryKind::kPinned, n_rows * widest * sizeof(float),
-                                        "the outputs of a step"));
-  BP_ASSIGN(gathered_,
-            device_->allocate(MemoryKind::kDevice, n_rows * widest_gathered * sizeof(float),
-                              "the outputs of a step"));
+  for (const uint32_t n : plan_.vocabularies) n_ids_ = std::min(n_ids_, n);
+  for (const uint32_t n : plan_.positions) n_positions_ = std::min(n_positions_, n);
+  BP_TRY(outputs_.allocate(*device_, plan_, options_.max_output_rows));
   BP_TRY(sampler_.allocate(*device_, plan_, options_.max_output_rows));
   plan_.stages.push_back({"the choice of tokens", [this](const StageContext& context) {
                             return sampler_.enqueue(context);
                           }});
-  for (const uint32_t buffer : plan_.outputs) {
-    output_widths_.push_back(plan_.buffers[buffer].width);
-  }
   ArenaLimits limits;
   limits.most = most;
   limits.max_sequences = options_.max_sequences;
@@ -77,20 +61,35 @@ Status CudaExecutable::prepare(Plan plan) {
   limits.n_groups = program_->header().n_kv_groups;
   limits.n_outputs = program_->header().n_outputs;
   limits.has_states = states_.n_slots() > 0;
-  return arena_.allocate(*device_, limits);
+  BP_TRY(arena_.allocate(*device_, limits));
+  return prepare_host_memory();
+}
+
+Status CudaExecutable::prepare_host_memory() {
+  for (InFlight& step : in_flight_) {
+    step.sequence_of.resize(options_.max_step_tokens);
+    step.is_running.resize(options_.max_sequences);
+    BP_ASSIGN(step.arena, arena_.make_staging(*device_));
+    BP_ASSIGN(step.outputs, outputs_.make_room(*device_));
+    BP_ASSIGN(step.samples, sampler_.make_room(*device_));
+    BP_ASSIGN(step.is_done, device_->make_event());
+  }
+  chosen_rows_.reserve(options_.max_output_rows);
+  chosen_.reserve(options_.max_output_rows);
+  return {};
 }
 
 Status CudaExecutable::memory(bp_memory_info& out) {
   BP_ASSIGN(const uint64_t free_bytes, device_->free_bytes());
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
-  out.workspace_bytes = workspace_.size() + gathered_.size() + sampler_.n_device_bytes() +
+  out.workspace_bytes = workspace_.size() + outputs_.n_device_bytes() + sampler_.n_device_bytes() +
                         arena_.n_bytes() + transfer_.n_bytes() +
                         (library_ == nullptr ? 0 : library_->n_bytes());
   out.available_bytes =
       static_cast<uint64_t>(static_cast<double>(free_bytes) * settings_.memory_share);
   out.n_groups = program_->header().n_kv_groups;
-  out.max_in_flight = 1;
+  out.max_in_flight = kMaxInFlight;
   for (uint32_t g = 0; g < out.n_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
   if (states_.n_slots() > 0) out.block_bytes[out.n_groups++] = states_.entry_bytes();
   out.k_dtype = kv_.k_dtype();
@@ -121,7 +120,11 @@ Status CudaExecutable::warm_up(const Progress& progress) {
 
 Status CudaExecutable::validate(const bp_batch& batch) const {
   if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
-  if (in_flight_.ticket != 0) return invalid_argument("the step before has not been collected");
+  if (last_ticket_ - last_collected_ == kMaxInFlight) {
+    return invalid_argument("step " + std::to_string(last_collected_ + 1) + " and " +
+                            std::to_string(kMaxInFlight - 1) +
+                            " after it are in flight: it must be collected first");
+  }
   BatchLimits limits = BatchLimits::of(options_);
   limits.block_size = kv_.block_size();
   limits.n_outputs = static_cast<uint32_t>(plan_.outputs.size());
@@ -129,33 +132,57 @@ Status CudaExecutable::validate(const bp_batch& batch) const {
   limits.n_state_slots = states_.n_slots();
   limits.n_state_entries = states_.n_entries();
   limits.max_candidates = kMaxCandidates;
-  limits.output_widths = output_widths_;
+  limits.output_widths = outputs_.widths();
+  limits.takes_chosen = true;
+  limits.chosen_rows = chosen_rows_;
   return validate_batch(batch, limits);
 }
 
+// Where enqueuing ends half-way, by an error or an exception, the step's memory is in use until the
+// stream is done, and what the step before chose may be overwritten: no id can name it any more.
 Status CudaExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   BP_TRY(validate(batch));
-  const bool any_running = begin_sequences(batch);
-  for (uint32_t i = 0; i < batch.n_block_ops; ++i) {
-    const bp_block_op& op = batch.block_ops[i];
-    BP_TRY(op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op));
-  }
-  if (any_running) BP_TRY(compute(batch));
-  BP_TRY(stream_->record(*is_done_));
-  in_flight_ = {++last_ticket_, batch, any_running};
-  ticket = last_ticket_;
+  if (std::exchange(is_half_enqueued_, true)) BP_TRY(stream_->synchronize());
+  chosen_rows_.clear();
+  InFlight& step = step_of(last_ticket_ + 1);
+  step.batch = batch;
+  BP_TRY(enqueue(step));
+  list_chosen_rows(batch, chosen_rows_);
+  is_half_enqueued_ = false;
+  ticket = ++last_ticket_;
   return {};
 }
 
-Status CudaExecutable::collect(uint64_t ticket) {
-  if (ticket == 0 || ticket != in_flight_.ticket) {
-    return invalid_argument("no step has the ticket " + std::to_string(ticket));
+Status CudaExecutable::enqueue(InFlight& step) {
+  step.is_computed = begin_sequences(step);
+  for (uint32_t i = 0; i < step.batch.n_block_ops; ++i) {
+    const bp_block_op& op = step.batch.block_ops[i];
+    BP_TRY(op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op));
   }
-  const InFlight step = std::exchange(in_flight_, {});
-  BP_TRY(is_done_->synchronize());
-  if (!step.is_computed) return {};
-  poll_stop(step.batch);
-  hand_over(step.batch);
+  if (step.is_computed) BP_TRY(compute(step));
+  return stream_->record(*step.is_done);
+}
+
+Status CudaExecutable::collect(uint64_t ticket) {
+  if (ticket <= last_collected_ || ticket > last_ticket_) {
+    return invalid_argument("no step in flight has the ticket " + std::to_string(ticket));
+  }
+  if (ticket != last_collected_ + 1) {
+    return invalid_argument("step " + std::to_string(ticket) + " is collected after step " +
+                            std::to_string(last_collected_ + 1) + ", which is in flight");
+  }
+  const InFlight& step = step_of(ticket);
+  last_collected_ = ticket;
+  const Status status = step.is_done->synchronize();
+  const bool has_results = status.ok() && step.is_computed;
+  if (has_results) {
+    poll_stop(step.batch);
+    fail_unknown(step.batch);
+  }
+  chosen_.assign(n_samples_of(step.batch), -1);
+  if (!has_results) return status;
+  outputs_.hand_over(step.batch, step.sequence_of, step.outputs);
+  RowSampler::hand_over(step.batch, step.sequence_of, step.samples, chosen_);
   return {};
 }
 
@@ -178,27 +205,40 @@ Status CudaExecutable::import_blocks(uint32_t group, std::span<const int32_t> bl
       .with_context("import of KV blocks");
 }
 
-// Whether some sequence runs: its ids and positions are known, and nobody has stopped it.
-bool CudaExecutable::begin_sequences(const bp_batch& batch) {
-  uint32_t n_ids = ~0u, n_positions = ~0u;
-  for (const uint32_t n : plan_.vocabularies) n_ids = std::min(n_ids, n);
-  for (const uint32_t n : plan_.positions) n_positions = std::min(n_positions, n);
+// Whether some sequence runs: its ids and positions are known, and nobody has stopped it. What ids
+// of -1-r stand for is known when the step before is collected.
+bool CudaExecutable::begin_sequences(InFlight& step) const {
+  const bp_batch& batch = step.batch;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
     batch.seq_status[s] = BP_SEQ_OK;
     for (uint32_t t = batch.query_start[s]; t < batch.query_start[s + 1]; ++t) {
-      sequence_of_[t] = s;
-      const bool is_known = static_cast<uint32_t>(batch.tokens[t]) < n_ids &&
-                            static_cast<uint32_t>(batch.positions[t]) < n_positions;
+      step.sequence_of[t] = s;
+      const bool is_known =
+          (batch.tokens[t] < 0 || static_cast<uint32_t>(batch.tokens[t]) < n_ids_) &&
+          static_cast<uint32_t>(batch.positions[t]) < n_positions_;
       if (!is_known) batch.seq_status[s] = BP_SEQ_FAILED;
     }
   }
   poll_stop(batch);
   bool any = false;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    is_running_[s] = batch.seq_status[s] == BP_SEQ_OK ? 1 : 0;
-    any |= is_running_[s] != 0 && batch.query_start[s] < batch.query_start[s + 1];
+    step.is_running[s] = batch.seq_status[s] == BP_SEQ_OK ? 1 : 0;
+    any |= step.is_running[s] != 0 && batch.query_start[s] < batch.query_start[s + 1];
   }
   return any;
+}
+
+// Sequences with ids of -1-r that no token came of, or one that is in no table. The step before was
+// collected last.
+void CudaExecutable::fail_unknown(const bp_batch& batch) const {
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    for (uint32_t t = batch.query_start[s]; t < batch.query_start[s + 1]; ++t) {
+      if (batch.tokens[t] >= 0) continue;
+      const int32_t id = chosen_[static_cast<size_t>(-1 - batch.tokens[t])];
+      const bool is_known = static_cast<uint32_t>(id) < n_ids_;
+      if (!is_known && batch.seq_status[s] == BP_SEQ_OK) batch.seq_status[s] = BP_SEQ_FAILED;
+    }
+  }
 }
 
 void CudaExecutable::poll_stop(const bp_batch& batch) {
@@ -232,12 +272,19 @@ StageContext CudaExecutable::context_of(const StepShape& shape) {
           kv_,      states_,        shape};
 }
 
-Status CudaExecutable::compute(const bp_batch& batch) {
+Status CudaExecutable::compute(const InFlight& step) {
+  const bp_batch& batch = step.batch;
   const StepGraphs::Match match = graphs_.find(shape_of(batch));
-  BP_TRY(arena_.send(*stream_, batch, match.shape, {is_running_.data(), batch.n_seqs}));
+  BP_TRY(arena_.send(*stream_, step.arena, batch, match.shape,
+                     {step.is_running.data(), batch.n_seqs}));
+  // Not in the graphs: steps without such ids do not pay for it.
+  if (std::any_of(batch.tokens, batch.tokens + batch.n_tokens, [](int32_t id) { return id < 0; })) {
+    BP_TRY(sampler_.put_chosen(*stream_, arena_.tokens(), batch.n_tokens, n_ids_));
+  }
   const StageContext context = context_of(match.shape);
   BP_TRY(match.graph != nullptr ? stream_->run(*match.graph) : run_stages(context));
-  return bring_outputs(batch, context);
+  BP_TRY(outputs_.bring(batch, context, step.outputs));
+  return sampler_.bring(*stream_, batch, step.samples);
 }
 
 Status CudaExecutable::run_stages(const StageContext& context) {
@@ -247,63 +294,6 @@ Status CudaExecutable::run_stages(const StageContext& context) {
     BP_TRY(stream_->synchronize().with_context(stage.op));
   }
   return {};
-}
-
-// Rows of all outputs one after another into pinned memory, but for those that stay here.
-Status CudaExecutable::bring_outputs(const bp_batch& batch, const StageContext& context) {
-  uint8_t* to = outputs_.data();
-  uint8_t* chosen = gathered_.data();
-  for (uint32_t i = 0; i < batch.n_outputs; ++i) {
-    const bp_output output = copy_growable(batch.outputs[i]);
-    const uint32_t buffer = plan_.outputs[output.output];
-    const Buffer& b = plan_.buffers[buffer];
-    const Rows rows = context.rows(buffer);
-    const float* from = rows.data;
-    if (b.rows == BP_ROWS_TOKENS && output.n_rows > 0) {
-      ColumnsParams p;
-      p.x = rows;
-      p.y = {reinterpret_cast<float*>(chosen), b.stride()};
-      p.step = context.step;
-      p.output = output.output;
-      p.n_rows = output.n_rows;
-      p.n = b.width;
-      BP_TRY(stream_->launch(columns_kernel(), columns_geometry(p), p));
-      from = p.y.data;
-      chosen += size_t{output.n_rows} * b.stride() * sizeof(float);
-    }
-    BP_TRY(bring_rows(output, from, to));
-  }
-  return sampler_.bring(*stream_, batch);
-}
-
-// Neighbours at once.
-Status CudaExecutable::bring_rows(const bp_output& output, const float* from, uint8_t*& to) {
-  const size_t stride = plan_.buffers[plan_.outputs[output.output]].stride();
-  for (uint32_t begin = 0, end = 0; begin < output.n_rows; begin = end) {
-    const bool is_wanted = gives_logits(output, begin);
-    for (end = begin + 1; end < output.n_rows && gives_logits(output, end) == is_wanted;) ++end;
-    if (!is_wanted) continue;
-    const size_t n_bytes = (end - begin) * stride * sizeof(float);
-    BP_TRY(stream_->copy_to_host(to, from + begin * stride, n_bytes));
-    to += n_bytes;
-  }
-  return {};
-}
-
-void CudaExecutable::hand_over(const bp_batch& batch) const {
-  const uint8_t* from = outputs_.data();
-  for (uint32_t i = 0; i < batch.n_outputs; ++i) {
-    const bp_output output = copy_growable(batch.outputs[i]);
-    const Buffer& b = plan_.buffers[plan_.outputs[output.output]];
-    for (uint32_t r = 0; r < output.n_rows; ++r) {
-      if (!gives_logits(output, r)) continue;
-      const uint8_t* const row = std::exchange(from, from + b.stride() * sizeof(float));
-      if (batch.seq_status[sequence_of_[output.rows[r]]] != BP_SEQ_OK) continue;
-      std::memcpy(static_cast<uint8_t*>(output.data) + r * output.row_stride_bytes, row,
-                  b.width * sizeof(float));
-    }
-  }
-  sampler_.hand_over(batch, sequence_of_);
 }
 
 }  // namespace bp::cuda

@@ -1,16 +1,20 @@
 #pragma once
-// A compiled program and the memory to run it. submit starts a step, collect waits for it.
+// A compiled program and the memory to run it. submit starts a step, collect waits for it; a step
+// may be submitted while the one before it is in flight.
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "backends/cuda/block_transfer.hpp"
 #include "backends/cuda/device/matrix_library.hpp"
+#include "backends/cuda/in_flight.hpp"
 #include "backends/cuda/kv_cache.hpp"
 #include "backends/cuda/plan/plan.hpp"
 #include "backends/cuda/sampling.hpp"
 #include "backends/cuda/step_arena.hpp"
 #include "backends/cuda/step_graphs.hpp"
+#include "backends/cuda/step_outputs.hpp"
 #include "backplane/backend.hpp"
 #include "backplane/program_view.hpp"
 
@@ -45,23 +49,17 @@ class CudaExecutable : public Executable {
                        std::span<const uint8_t> images) override;
 
  private:
-  // A step between submit and collect. The batch's memory is the host's until collect.
-  struct InFlight {
-    uint64_t ticket = 0;
-    bp_batch batch{};
-    bool is_computed = false;  // some sequence ran
-  };
-
+  Status prepare_host_memory();
   Status validate(const bp_batch& batch) const;
+  [[nodiscard]] InFlight& step_of(uint64_t ticket) { return in_flight_[ticket % kMaxInFlight]; }
   [[nodiscard]] static StepShape shape_of(const bp_batch& batch);
   [[nodiscard]] StageContext context_of(const StepShape& shape);
-  bool begin_sequences(const bp_batch& batch);
-  void poll_stop(const bp_batch& batch);
-  Status compute(const bp_batch& batch);
+  [[nodiscard]] bool begin_sequences(InFlight& step) const;
+  static void poll_stop(const bp_batch& batch);
+  void fail_unknown(const bp_batch& batch) const;
+  Status enqueue(InFlight& step);
+  Status compute(const InFlight& step);
   Status run_stages(const StageContext& context);
-  Status bring_outputs(const bp_batch& batch, const StageContext& context);
-  Status bring_rows(const bp_output& output, const float* from, uint8_t*& to);
-  void hand_over(const bp_batch& batch) const;
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<const ProgramView> program_;
@@ -72,19 +70,18 @@ class CudaExecutable : public Executable {
   BlockTransfer transfer_;
   Plan plan_;
   Memory workspace_;
-  Memory outputs_;   // pinned: rows of each output in the order of the batch's outputs
-  Memory gathered_;  // chosen rows of outputs that every token has
+  uint32_t n_ids_ = ~0u, n_positions_ = ~0u;  // that every table of the program has
+  StepOutputs outputs_;
   RowSampler sampler_;
   StepArena arena_;
   StepGraphs graphs_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<MatrixLibrary> library_;  // null where the device has none
-  std::unique_ptr<Event> is_done_;
-  std::vector<uint64_t> output_widths_;
-  std::vector<uint32_t> sequence_of_;  // of tokens
-  std::vector<uint8_t> is_running_;    // of sequences
-  InFlight in_flight_;
-  uint64_t last_ticket_ = 0;
+  std::unique_ptr<MatrixLibrary> library_;        // null where the device has none
+  std::array<InFlight, kMaxInFlight> in_flight_;  // by step_of
+  uint64_t last_ticket_ = 0, last_collected_ = 0;
+  bool is_half_enqueued_ = false;     // the step submitted last
+  std::vector<uint8_t> chosen_rows_;  // list_chosen_rows of it
+  std::vector<int32_t> chosen_;       // from the rows of the step collected last; -1: no token
 };
 
 }  // namespace bp::cuda

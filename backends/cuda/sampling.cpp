@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/cuda/kernels/chosen.hpp"
 #include "backplane/plugin.hpp"
 #include "backplane/program.h"
 
@@ -13,6 +14,7 @@ namespace bp::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
+constexpr const char* kPurpose = "the tokens chosen in a step";
 
 template <class T>
 size_t bytes_of(uint64_t n) {
@@ -80,23 +82,38 @@ Status RowSampler::allocate(Device& device, const Plan& plan, uint32_t max_rows)
   }
   const uint64_t n_slices = uint64_t{max_rows} * params_.n_slices;
   const size_t of_surveys = bytes_of<SliceSurvey>(n_slices), of_masses = bytes_of<double>(n_slices),
-               of_best = bytes_of<uint64_t>(n_slices * kMaxCandidates),
-               of_results = bytes_of<bp_row_result>(max_rows),
-               of_candidates = bytes_of<bp_candidate>(uint64_t{max_rows} * kMaxCandidates);
-  const char* const purpose = "the tokens chosen in a step";
-  BP_ASSIGN(device_, device.allocate(MemoryKind::kDevice,
-                                     of_surveys + of_masses + of_best + of_results + of_candidates,
-                                     purpose));
-  BP_ASSIGN(results_, device.allocate(MemoryKind::kPinned, of_results, purpose));
-  BP_ASSIGN(candidates_, device.allocate(MemoryKind::kPinned, of_candidates, purpose));
+               of_best = bytes_of<uint64_t>(n_slices * kMaxCandidates);
+  results_bytes_ = bytes_of<bp_row_result>(max_rows);
+  candidates_bytes_ = bytes_of<bp_candidate>(uint64_t{max_rows} * kMaxCandidates);
+  BP_ASSIGN(device_,
+            device.allocate(MemoryKind::kDevice,
+                            of_surveys + of_masses + of_best + results_bytes_ + candidates_bytes_,
+                            kPurpose));
   uint8_t* at = device_.data();
   const auto take = [&at](size_t n_bytes) { return std::exchange(at, at + n_bytes); };
   params_.surveys = reinterpret_cast<SliceSurvey*>(take(of_surveys));
   params_.masses = reinterpret_cast<double*>(take(of_masses));
   params_.best = reinterpret_cast<uint64_t*>(take(of_best));
-  params_.results = reinterpret_cast<bp_row_result*>(take(of_results));
-  params_.candidates = reinterpret_cast<bp_candidate*>(take(of_candidates));
+  params_.results = reinterpret_cast<bp_row_result*>(take(results_bytes_));
+  params_.candidates = reinterpret_cast<bp_candidate*>(take(candidates_bytes_));
   return {};
+}
+
+Result<SampleRoom> RowSampler::make_room(Device& device) const {
+  SampleRoom room;
+  BP_ASSIGN(room.results, device.allocate(MemoryKind::kPinned, results_bytes_, kPurpose));
+  BP_ASSIGN(room.candidates, device.allocate(MemoryKind::kPinned, candidates_bytes_, kPurpose));
+  return room;
+}
+
+Status RowSampler::put_chosen(Stream& stream, int32_t* tokens, uint32_t n_tokens,
+                              uint32_t n_ids) const {
+  ChosenParams p;
+  p.tokens = tokens;
+  p.results = params_.results;
+  p.n_tokens = n_tokens;
+  p.n_ids = n_ids;
+  return stream.launch(chosen_kernel(), chosen_geometry(p), p);
 }
 
 Status RowSampler::enqueue(const StageContext& context) const {
@@ -113,24 +130,26 @@ Status RowSampler::enqueue(const StageContext& context) const {
   return context.stream.launch(choose_kernel(), choose_geometry(p), p);
 }
 
-Status RowSampler::bring(Stream& stream, const bp_batch& batch) const {
+Status RowSampler::bring(Stream& stream, const bp_batch& batch, const SampleRoom& room) const {
   const size_t n = n_samples_of(batch), n_candidates = n_candidates_of(batch);
   if (n == 0) return {};
-  BP_TRY(stream.copy_to_host(results_.data(), params_.results, n * sizeof(bp_row_result)));
+  BP_TRY(stream.copy_to_host(room.results.data(), params_.results, n * sizeof(bp_row_result)));
   if (n_candidates == 0) return {};
-  return stream.copy_to_host(candidates_.data(), params_.candidates,
+  return stream.copy_to_host(room.candidates.data(), params_.candidates,
                              n_candidates * sizeof(bp_candidate));
 }
 
-void RowSampler::hand_over(const bp_batch& batch, const std::vector<uint32_t>& sequence_of) const {
-  const auto* results = reinterpret_cast<const bp_row_result*>(results_.data());
-  const auto* candidates = reinterpret_cast<const bp_candidate*>(candidates_.data());
+void RowSampler::hand_over(const bp_batch& batch, const std::vector<uint32_t>& sequence_of,
+                           const SampleRoom& room, std::vector<int32_t>& chosen) {
+  const auto* results = reinterpret_cast<const bp_row_result*>(room.results.data());
+  const auto* candidates = reinterpret_cast<const bp_candidate*>(room.candidates.data());
   for_each_sample(
       batch, [&](const bp_output& output, uint32_t r, const bp_sampling& sampling, uint32_t i) {
         const bp_row_request& request = sampling.requests[r];
         if (batch.seq_status[sequence_of[output.rows[r]]] == BP_SEQ_OK) {
           sampling.results[r] = results[i];
           std::copy_n(candidates, results[i].n_candidates, request.candidates);
+          chosen[i] = results[i].flags == 0 ? results[i].token : -1;
         }
         candidates += request.n_candidates;
       });

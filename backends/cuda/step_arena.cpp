@@ -38,21 +38,29 @@ size_t bytes_of(const ArenaLimits& limits) {
 
 Status StepArena::allocate(Device& device, const ArenaLimits& limits) {
   limits_ = limits;
-  const size_t n_bytes = bytes_of(limits);
-  BP_ASSIGN(host_, device.allocate(MemoryKind::kPinned, n_bytes, "the batch of a step"));
-  BP_ASSIGN(device_, device.allocate(MemoryKind::kDevice, n_bytes, "the batch of a step"));
+  BP_ASSIGN(device_, device.allocate(MemoryKind::kDevice, bytes_of(limits), "the batch of a step"));
   return {};
+}
+
+Result<Memory> StepArena::make_staging(Device& device) const {
+  return device.allocate(MemoryKind::kPinned, device_.size(), "the batch of a step");
 }
 
 template <class T>
 StepArena::Array<T> StepArena::take(size_t n) {
   const size_t at = n_used_;
   n_used_ += aligned(n * sizeof(T));
-  return {reinterpret_cast<T*>(host_.data() + at), reinterpret_cast<const T*>(device_.data() + at)};
+  return {reinterpret_cast<T*>(host_ + at), reinterpret_cast<const T*>(device_.data() + at)};
 }
 
-Status StepArena::send(Stream& stream, const bp_batch& batch, const StepShape& shape,
-                       std::span<const uint8_t> is_running) {
+// Behind the view, where send packs them first.
+int32_t* StepArena::tokens() const {
+  return reinterpret_cast<int32_t*>(device_.data() + aligned(sizeof(StepView)));
+}
+
+Status StepArena::send(Stream& stream, const Memory& staging, const bp_batch& batch,
+                       const StepShape& shape, std::span<const uint8_t> is_running) {
+  host_ = staging.data();
   n_used_ = 0;
   StepView& view = *take<StepView>(1).host;
   view = {};
@@ -62,7 +70,7 @@ Status StepArena::send(Stream& stream, const bp_batch& batch, const StepShape& s
   pack_sequences(batch, is_running, view);
   pack_tables(batch, view);
   pack_outputs(batch, shape, view);
-  return stream.copy_to_device(device_.data(), host_.data(), n_used_);
+  return stream.copy_to_device(device_.data(), host_, n_used_);
 }
 
 void StepArena::pack_tokens(const bp_batch& batch, uint32_t n_tokens, StepView& view) {

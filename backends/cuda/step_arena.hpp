@@ -25,15 +25,20 @@ class StepArena {
  public:
   Status allocate(Device& device, const ArenaLimits& limits);
 
-  // Packs the batch, padded to the shape, and copies it. is_running [n_seqs]. The pinned memory is
-  // in use until the stream has passed the copy.
-  Status send(Stream& stream, const bp_batch& batch, const StepShape& shape,
+  // Pinned memory that a batch is packed into.
+  Result<Memory> make_staging(Device& device) const;
+
+  // Packs the batch, padded to the shape, and copies it. is_running [n_seqs]. The staging is in use
+  // until the stream has passed the copy, which comes after all that reads the step before.
+  Status send(Stream& stream, const Memory& staging, const bp_batch& batch, const StepShape& shape,
               std::span<const uint8_t> is_running);
 
   // Where the device finds the step, always the same.
   [[nodiscard]] const StepView* view() const {
     return reinterpret_cast<const StepView*>(device_.data());
   }
+  // Its tokens, for what changes them before the first stage.
+  [[nodiscard]] int32_t* tokens() const;
   [[nodiscard]] size_t n_bytes() const { return device_.size(); }
 
  private:
@@ -50,7 +55,8 @@ class StepArena {
   void pack_outputs(const bp_batch& batch, const StepShape& shape, StepView& view);
 
   ArenaLimits limits_;
-  Memory host_, device_;
+  uint8_t* host_ = nullptr;  // the staging of the step that is packed
+  Memory device_;
   size_t n_used_ = 0;  // bytes of the step that is packed
 };
 

@@ -1,5 +1,5 @@
 // Blocks to host memory and back on the emulated device: every type of the cache, more blocks than
-// are staged at once, and a step in flight. backplane-conform holds the rest.
+// are staged at once, and steps in flight. backplane-conform holds the rest.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "backplane/dtype.hpp"
 #include "sdk/conformance/support/kv_transfer_client.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
+#include "sdk/conformance/support/steps_in_flight.hpp"
 #include "tests/backends/cuda/small_session.hpp"
 
 namespace bp::cuda {
@@ -80,17 +81,20 @@ TEST(BlockTransfer, MoreBlocksThanAreStagedAtOnce) {
             t.transfer->export_blocks(0, {to[0], to[100]}));
 }
 
+// One that writes block 3, and one that copies it to block 5 first.
 TEST(BlockTransfer, ComesAfterTheStepsSubmittedBefore) {
   Transferring t(16);
-  BatchBuilder builder;
-  builder.add_sequence({5, 6, 7, 8}, 0, {3});
-  const bp_batch batch = builder.build();
+  BatchBuilder writes, copies;
+  writes.add_sequence({5, 6, 7, 8}, 0, {3});
+  copies.add_sequence({9}, 0, {4});
+  copies.add_block_op({BP_BLOCK_COPY, BP_BLOCK_OF_GROUP, 0, 3, 5});
   const auto before = t.transfer->export_blocks(0, {3});
-  uint64_t ticket = 0;
-  bp_error error{};
-  ASSERT_EQ(kFactory.submit(t.session.executable(), &batch, &ticket, &error), BP_OK);
+  StepsInFlight flight(t.session, 2);
+  ASSERT_EQ(flight.submit(writes, 1), BP_OK);
+  ASSERT_EQ(flight.submit(copies, 1), BP_OK);
   const auto in_flight = t.transfer->export_blocks(0, {3});
-  ASSERT_EQ(kFactory.collect(t.session.executable(), ticket, &error), BP_OK);
+  EXPECT_EQ(in_flight, t.transfer->export_blocks(0, {5}));
+  flight.collect_all();
   EXPECT_NE(in_flight, before);
   EXPECT_EQ(in_flight, t.transfer->export_blocks(0, {3}));
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "tests/backends/cuda/small_session.hpp"
@@ -23,18 +24,31 @@ TEST(CudaExecutable, SubmitReturnsBeforeTheWorkIsDone) {
   TinyLlama llama;
   BackendSession session(kFactory);
   session.compile(llama.program(), small_options(), kBlocks);
-  BatchBuilder builder = decodes(2);
-  const std::vector<float> before = builder.output(0);
-  const bp_batch batch = builder.build();
-  uint64_t ticket = 0;
+  std::array<BatchBuilder, 3> builders = {decodes(2), decodes(3), decodes(1)};
+  const std::vector<float> first = builders[0].output(0), second = builders[1].output(0);
+  std::array<uint64_t, 3> tickets{};
   bp_error error{};
-  ASSERT_EQ(kFactory.submit(session.executable(), &batch, &ticket, &error), BP_OK);
-  EXPECT_EQ(builder.output(0), before);
-  uint64_t second = 0;
-  EXPECT_EQ(kFactory.submit(session.executable(), &batch, &second, &error), BP_INVALID_ARGUMENT);
-  ASSERT_EQ(kFactory.collect(session.executable(), ticket, &error), BP_OK);
-  EXPECT_NE(builder.output(0), before);
-  EXPECT_EQ(kFactory.collect(session.executable(), ticket, &error), BP_INVALID_ARGUMENT);
+  const auto submit = [&](size_t i) {
+    const bp_batch batch = builders[i].build();
+    return kFactory.submit(session.executable(), &batch, &tickets[i], &error);
+  };
+  const auto collect = [&](size_t i) {
+    return kFactory.collect(session.executable(), tickets[i], &error);
+  };
+  ASSERT_EQ(submit(0), BP_OK);
+  ASSERT_EQ(submit(1), BP_OK);
+  EXPECT_EQ(builders[0].output(0), first);
+  EXPECT_EQ(submit(2), BP_INVALID_ARGUMENT);
+  EXPECT_EQ(collect(1), BP_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "step 2 is collected after step 1, which is in flight");
+  ASSERT_EQ(collect(0), BP_OK);
+  EXPECT_NE(builders[0].output(0), first);
+  EXPECT_EQ(builders[1].output(0), second);
+  EXPECT_EQ(collect(0), BP_INVALID_ARGUMENT);
+  ASSERT_EQ(submit(2), BP_OK);
+  ASSERT_EQ(collect(1), BP_OK);
+  EXPECT_NE(builders[1].output(0), second);
+  ASSERT_EQ(collect(2), BP_OK);
 }
 
 TEST(CudaExecutable, GraphsAndPaddingChangeNoBit) {

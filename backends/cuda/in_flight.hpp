@@ -1,0 +1,28 @@
+#pragma once
+// A step between submit and collect. What the host writes or reads of it is there for each step in
+// flight: the host packs the second while the first computes. What the device has is there once:
+// copies in, kernels and copies out of all steps follow one another in one stream.
+
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/device/device.hpp"
+#include "backends/cuda/sampling.hpp"
+#include "backplane/batch.h"
+
+namespace bp::cuda {
+
+inline constexpr uint32_t kMaxInFlight = 2;
+
+struct InFlight {
+  bp_batch batch{};                   // its memory is the host's until collect
+  bool is_computed = false;           // some sequence ran
+  std::vector<uint32_t> sequence_of;  // of tokens
+  std::vector<uint8_t> is_running;    // of sequences
+  Memory arena;                       // pinned: the batch on its way to the device
+  Memory outputs;  // pinned: rows of each output in the order of the batch's outputs
+  SampleRoom samples;
+  std::unique_ptr<Event> is_done;
+};
+
+}  // namespace bp::cuda
