@@ -1,24 +1,27 @@
 // Times steps of a backend plugin on a model of real shape and random weights.
 // usage: measure PLUGIN.plugin.yaml SHAPE DTYPE [KEY=VALUE ...] [decode:SEQUENCES:DEPTH ...]
-//        [prefill:TOKENS:DEPTH ...] [--steps N] [--sample best|draw|candidates]
+//        [prefill:TOKENS:DEPTH ...] [--steps N] [--sample best|draw|candidates] [--ahead]
 // Prints a line for each: the median step, tokens per second, and bytes of weights read per second.
+// --ahead: decodes again, each from what the step before chose, submitted while that one runs; what
+// a step takes less is what the device waited for the host between steps.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backplane/dtype.hpp"
-#include "backplane/ext/device_sampling.h"
 #include "bench/cuda/shapes.hpp"
 #include "sdk/conformance/subject.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
+#include "sdk/conformance/support/device_sampling.hpp"
 
 namespace {
 
@@ -40,45 +43,7 @@ struct Arguments {
   std::vector<Task> tasks;
   uint32_t n_steps = 30;
   std::string sample;  // what the backend chooses itself; empty: rows of logits come to the host
-};
-
-// An output of a batch of which no row of logits is wanted.
-class Sampled {
- public:
-  Sampled(bp_batch& batch, const std::string& how) : output_(*batch.outputs[0]) {
-    bp_row_request request{};
-    request.token = -1;
-    request.choice = how == "best"   ? BP_CHOOSE_BEST
-                     : how == "draw" ? BP_CHOOSE_DRAW
-                                     : BP_CHOOSE_NONE;
-    request.floor = -3;
-    request.scale = 1.25f;
-    request.uniform = 0.5;
-    request.n_candidates = how == "candidates" ? kCandidates : 0;
-    requests_.assign(output_.n_rows, request);
-    results_.resize(output_.n_rows);
-    candidates_.resize(output_.n_rows * kCandidates);
-    for (uint32_t r = 0; r < output_.n_rows; ++r) {
-      requests_[r].candidates = candidates_.data() + r * kCandidates;
-    }
-    sampling_ = make_growable<bp_sampling>();
-    sampling_.requests = requests_.data();
-    sampling_.results = results_.data();
-    output_.required = BP_OUTPUT_SAMPLING;
-    output_.sampling = &sampling_;
-    batch.outputs = outputs_;
-  }
-  Sampled(const Sampled&) = delete;
-  Sampled& operator=(const Sampled&) = delete;
-
- private:
-  static constexpr size_t kCandidates = 64;
-  bp_output output_;
-  const bp_output* outputs_[1] = {&output_};
-  bp_sampling sampling_{};
-  std::vector<bp_row_request> requests_;
-  std::vector<bp_row_result> results_;
-  std::vector<bp_candidate> candidates_;
+  bool ahead = false;
 };
 
 int usage(const std::string& wrong) {
@@ -122,33 +87,85 @@ class Bench {
     std::vector<double> seconds;
     for (uint32_t i = 0; i < arguments_.n_steps + kWarmUp; ++i) {
       BatchBuilder builder = batch_of(task);
-      bp_batch batch = builder.build(1);
-      std::optional<Sampled> sampled;
-      if (!arguments_.sample.empty()) sampled.emplace(batch, arguments_.sample);
+      const bp_batch batch = builder.build(1);
       const auto begin = Clock::now();
       const Status status = session_.run(batch);
       if (!status.ok()) throw Failure(status.message());
       if (i >= kWarmUp) seconds.push_back(seconds_since(begin));
     }
-    std::sort(seconds.begin(), seconds.end());
-    const double median = seconds[seconds.size() / 2];
+    const double median = median_of(seconds);
     const uint64_t n_bytes = row_bytes(arguments_.dtype, arguments_.shape.n_weights());
     std::printf(
         "%s n %u depth %u: median %.3f ms (%.3f to %.3f), %.1f tokens/s, weights %.0f GB/s\n",
         task.is_decode ? "decode" : "prefill", task.n, task.depth, median * 1e3,
         seconds.front() * 1e3, seconds.back() * 1e3, task.n / median,
         static_cast<double>(n_bytes) * 1e-9 / median);
+    if (arguments_.ahead && task.is_decode) run_ahead(task, median);
     std::fflush(stdout);
   }
 
  private:
   static constexpr uint32_t kWarmUp = 3;
   static constexpr uint32_t kSlack = 256;  // tokens that a last block may leave unused
+  static constexpr size_t kCandidates = 64;
 
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  BatchBuilder batch_of(const Task& task) const {
+  static double median_of(std::vector<double>& seconds) {
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+  }
+
+  // Two steps in flight; `alone` is the median of one at a time.
+  void run_ahead(const Task& task, double alone) {
+    if (session_.memory().max_in_flight < 2)
+      throw Failure("--ahead: one step is in flight at most");
+    BatchBuilder first = batch_of(task);
+    std::array<BatchBuilder, 2> others = {batch_of(task, true), batch_of(task, true)};
+    const std::array<bp_batch, 2> batches = {others[0].build(1), others[1].build(1)};
+    std::vector<double> seconds;
+    uint64_t ticket = submit(first.build(1));
+    auto begin = Clock::now();
+    for (uint32_t i = 0; i < arguments_.n_steps + kWarmUp; ++i) {
+      const uint64_t next = submit(batches[i % 2]);
+      collect(std::exchange(ticket, next));
+      if (i >= kWarmUp) seconds.push_back(seconds_since(begin));
+      begin = Clock::now();
+    }
+    collect(ticket);
+    const double median = median_of(seconds);
+    std::printf("  ahead: median %.3f ms (%.3f to %.3f), %.1f tokens/s, %.0f us less\n",
+                median * 1e3, seconds.front() * 1e3, seconds.back() * 1e3, task.n / median,
+                (alone - median) * 1e6);
+  }
+  uint64_t submit(const bp_batch& batch) {
+    uint64_t ticket = 0;
+    bp_error error{};
+    const bp_status status = factory_.submit(session_.executable(), &batch, &ticket, &error);
+    if (status != BP_OK) throw Failure(from_c(status, error).message());
+    return ticket;
+  }
+  void collect(uint64_t ticket) {
+    bp_error error{};
+    const bp_status status = factory_.collect(session_.executable(), ticket, &error);
+    if (status != BP_OK) throw Failure(from_c(status, error).message());
+  }
+
+  // Of rows of which no logits are wanted.
+  std::vector<bp_row_request> requests_of(size_t n_rows) {
+    const std::string& how = arguments_.sample;
+    bp_row_request request = plain_request();
+    if (how == "best") request = best_request();
+    if (how == "draw") request = draw_request(0, -3, 1.25f, 0.5);
+    if (how == "candidates") request.n_candidates = kCandidates;
+    candidates_.resize(n_rows * kCandidates);
+    std::vector<bp_row_request> requests(n_rows, request);
+    for (size_t r = 0; r < n_rows; ++r)
+      requests[r].candidates = candidates_.data() + r * kCandidates;
+    return requests;
+  }
+  BatchBuilder batch_of(const Task& task, bool by_rows = false) {
     BatchBuilder batch;
     const uint32_t n_seqs = task.is_decode ? task.n : 1, n_tokens = task.is_decode ? 1 : task.n;
     const uint32_t n_each = (task.depth + n_tokens + block_size_ - 1) / block_size_;
@@ -157,11 +174,16 @@ class Bench {
       std::vector<int32_t> tokens(n_tokens), blocks(n_each);
       std::iota(tokens.begin(), tokens.end(), static_cast<int32_t>(s % 17));
       for (int32_t& token : tokens) token %= static_cast<int32_t>(arguments_.shape.n_vocab);
+      if (by_rows) tokens = {-1 - static_cast<int32_t>(s)};
       std::iota(blocks.begin(), blocks.end(), static_cast<int32_t>(1 + s * n_each));
       batch.add_sequence(tokens, static_cast<int32_t>(task.depth), blocks);
       rows.push_back((s + 1) * n_tokens - 1);
     }
-    batch.add_output(0, rows, arguments_.shape.n_vocab);
+    if (arguments_.sample.empty()) {
+      batch.add_output(0, rows, arguments_.shape.n_vocab);
+    } else {
+      batch.add_sampled_output(0, rows, arguments_.shape.n_vocab, requests_of(rows.size()));
+    }
     return batch;
   }
 
@@ -170,6 +192,7 @@ class Bench {
   bp_backend_factory factory_;
   BackendSession session_;
   uint32_t block_size_ = 0, n_blocks_ = 0;
+  std::vector<bp_candidate> candidates_;
 };
 
 bool add_task(const std::string& text, std::vector<Task>& tasks) {
@@ -197,11 +220,16 @@ int main(int argc, char** argv) {
       arguments.n_steps = static_cast<uint32_t>(std::atoi(argv[++i]));
     } else if (text == "--sample" && i + 1 < argc) {
       arguments.sample = argv[++i];
+    } else if (text == "--ahead") {
+      arguments.ahead = true;
     } else if (text.find('=') != std::string::npos) {
       arguments.options.set.push_back(text);
     } else if (!add_task(text, arguments.tasks)) {
       return usage(text + " is no task");
     }
+  }
+  if (arguments.ahead && arguments.sample != "best" && arguments.sample != "draw") {
+    return usage("--ahead needs --sample best or draw");
   }
   auto subject = Subject::open(arguments.plugin, arguments.options);
   if (!subject.ok()) return usage(subject.status().message());

@@ -9,6 +9,7 @@
 #   decode       8B shapes, batch 1 to 256, bf16 and q4_K
 #   prefill      8B shapes, 512 to 4096 tokens, bf16 and q4_K; decode at depth
 #   sampling     decode with rows of logits brought to the host, and with tokens chosen on the device
+#   ahead        decode one step at a time, and with the next step submitted while one runs
 #   torch        the same bf16 decode and prefill by transformers
 #   all          all of them
 set -euo pipefail
@@ -86,11 +87,17 @@ part_sampling() {
     "$build/bin/measure" "$plugin" 8b bf16 --sample $how $tasks
   done
 }
+part_ahead() {
+  for dtype in bf16 q4_K; do
+    "$build/bin/measure" "$plugin" 8b $dtype --sample best --ahead decode:1:512 decode:4:512 decode:16:512 \
+      decode:64:512 decode:256:512
+  done
+}
 part_torch() { python3 bench/cuda/torch_peer.py; }
 
-[[ $# -gt 0 ]] || { sed -n 2,13p "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n 2,14p "$0"; exit 2; }
 parts=("$@")
-[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings products decode prefill sampling torch)
+[[ $1 != all ]] || parts=(build conform memcheck racecheck ceilings products decode prefill sampling ahead torch)
 for part in "${parts[@]}"; do
   echo "== $part"
   "part_$part" 2>&1 | tee "$out/$part.txt"
