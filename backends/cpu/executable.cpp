@@ -97,13 +97,29 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
   return {};
 }
 
+// Of the workspace, what steps need that put out few rows: those of many may be most of it.
+std::vector<ByteRange> CpuExecutable::first_written() const {
+  constexpr uint32_t kFewRows = 4;
+  constexpr size_t kPart = size_t{4} << 20;
+  const StageLimits few{options_.max_step_tokens, std::min(options_.max_output_rows, kFewRows),
+                        &kernels_};
+  std::vector<ByteRange> ranges = written_ranges(plan_, few);
+  ranges.push_back({buffer_bytes_, workspace_.size()});
+  std::vector<ByteRange> parts;
+  for (const ByteRange& range : ranges) {
+    for (size_t begin = range.begin; begin < range.end; begin += kPart) {
+      parts.push_back({begin, std::min(begin + kPart, range.end)});
+    }
+  }
+  return parts;
+}
+
 // Touches workspace and mapped weights, so that the first steps meet no page faults in them.
 Status CpuExecutable::warm_up(const Progress& progress) {
-  const size_t part = size_t{4} << 20;
-  const uint64_t n_parts = (workspace_.size() + part - 1) / part;
   if (progress.report(0, 1)) return cancelled("warming up was stopped");
-  team_->parallel_for(n_parts, [this, part](uint64_t i) {
-    std::memset(workspace_.data() + i * part, 0, std::min(part, workspace_.size() - i * part));
+  const std::vector<ByteRange> parts = first_written();
+  team_->parallel_for(parts.size(), [this, &parts](uint64_t i) {
+    std::memset(workspace_.data() + parts[i].begin, 0, parts[i].end - parts[i].begin);
   });
   BP_TRY(stream_.load(*team_, progress));
   for (const WeightRows& table : plan_.tables) read_ahead(table.data, table.source_bytes());

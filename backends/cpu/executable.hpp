@@ -44,6 +44,7 @@ class CpuExecutable : public Executable {
  private:
   friend class Step;
 
+  [[nodiscard]] std::vector<ByteRange> first_written() const;
   // Workspace: the buffers, then what stages share, then the workers' scratch.
   [[nodiscard]] uint8_t* shared() const { return workspace_.data() + buffer_bytes_; }
   [[nodiscard]] uint8_t* scratch(uint32_t worker) const {

@@ -31,9 +31,7 @@ bp_status plan(bp_backend* backend, const bp_program* program, const bp_compile_
     auto& cpu = static_cast<CpuBackend&>(*reinterpret_cast<Backend*>(backend));
     auto made = make_growable<bp_memory_plan>();
     BP_TRY(cpu.plan_memory(*program, copy_growable(options), made));
-    const uint32_t size = std::min<uint32_t>(out->struct_size, sizeof made);
-    made.struct_size = out->struct_size;
-    std::memcpy(out, &made, size);
+    fill_growable(out, made);
     return {};
   });
 }

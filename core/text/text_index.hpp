@@ -42,7 +42,7 @@ namespace bp::text {
 class TextIndex {
  public:
   // Room for n_texts; the bytes of every inserted text must outlive the index.
-  explicit TextIndex(size_t n_texts) : slots_(std::bit_ceil(2 * n_texts + 2)) {}
+  explicit TextIndex(size_t n_texts) : slots_(std::bit_ceil(n_texts + n_texts / 2 + 2)) {}
 
   // Keeps the first id of equal texts. An empty text is never found.
   void insert(std::string_view text, int32_t id) {

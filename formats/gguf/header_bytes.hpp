@@ -21,8 +21,12 @@ class HeaderBytes {
 
   // Makes bytes [0, end) readable at data(). Precondition: end <= file_bytes().
   Status load(uint64_t end) { return end <= n_loaded_ ? Status() : read_until(end); }
-  // Nothing more will be loaded.
-  void close_file() { file_ = FileDescriptor(); }
+  // Nothing more will be loaded, and what was read beyond the end is given back.
+  void close_file(uint64_t end) {
+    file_ = FileDescriptor();
+    n_loaded_ = end;
+    memory_.shrink(end);
+  }
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] uint64_t n_loaded() const { return n_loaded_; }

@@ -112,7 +112,7 @@ Result<Part> read_part(HeaderBytes bytes) {
   BP_ASSIGN(part.tensors, read_tensor_infos(cursor, counts.n_tensors));
   const uint64_t data_start = (cursor.offset() + alignment - 1) / alignment * alignment;
   BP_TRY(place_tensors(cursor, data_start, alignment, part.bytes.file_bytes(), part.tensors));
-  part.bytes.close_file();
+  part.bytes.close_file(cursor.offset());
   return part;
 }
 

@@ -27,6 +27,14 @@ AddressSpace::AddressSpace(uint64_t n_bytes) {
   n_bytes_ = n_bytes;
 }
 
+void AddressSpace::shrink(uint64_t n_bytes) {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t kept = (n_bytes + page - 1) / page * page;
+  if (kept == 0 || kept >= n_bytes_) return;
+  ::munmap(data_ + kept, n_bytes_ - kept);
+  n_bytes_ = kept;
+}
+
 AddressSpace::AddressSpace(AddressSpace&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), n_bytes_(std::exchange(other.n_bytes_, 0)) {}
 

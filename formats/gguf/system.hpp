@@ -28,6 +28,9 @@ class AddressSpace {
   AddressSpace& operator=(AddressSpace&& other) noexcept;
   ~AddressSpace();
 
+  // Keeps the first n_bytes, if there are so many.
+  void shrink(uint64_t n_bytes);
+
   [[nodiscard]] uint8_t* data() const { return data_; }
   [[nodiscard]] uint64_t size() const { return n_bytes_; }
 

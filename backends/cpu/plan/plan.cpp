@@ -65,6 +65,18 @@ size_t lay_out_buffers(Plan& plan, const StageLimits& limits) {
   return total;
 }
 
+std::vector<ByteRange> written_ranges(const Plan& plan, const StageLimits& limits) {
+  std::vector<ByteRange> ranges;
+  for (const Buffer& b : plan.buffers) ranges.push_back({b.offset, b.offset + b.bytes(limits)});
+  std::ranges::sort(ranges, {}, &ByteRange::begin);
+  std::vector<ByteRange> merged;
+  for (const ByteRange& range : ranges) {
+    if (merged.empty() || range.begin > merged.back().end) merged.push_back(range);
+    merged.back().end = std::max(merged.back().end, range.end);
+  }
+  return merged;
+}
+
 uint64_t Plan::weights_bytes() const {
   std::set<const PreparedWeight*> distinct;
   for (const auto& weight : weights) distinct.insert(weight.get());

@@ -57,4 +57,11 @@ struct Plan {
 // they take.
 size_t lay_out_buffers(Plan& plan, const StageLimits& limits);
 
+// Of the workspace, what steps within these limits write to in buffers; ascending and apart.
+struct ByteRange {
+  size_t begin;
+  size_t end;
+};
+std::vector<ByteRange> written_ranges(const Plan& plan, const StageLimits& limits);
+
 }  // namespace bp::cpu
