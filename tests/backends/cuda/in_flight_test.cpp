@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <memory>
 
 #include "backends/cuda/emulator/emulated_device.hpp"
 #include "sdk/conformance/support/device_sampling.hpp"
@@ -131,11 +133,15 @@ TEST(CudaInFlight, TokensBeyondTheTableFailTheirSequence) {
 
 // ---- steps that cannot be enqueued --------------------------------------------------------------
 
-// Refuses calls from some call on.
+struct Calls {
+  static constexpr int kAll = 1 << 30;
+  int n_left = kAll;        // before they are refused
+  bool is_changed = false;  // host memory, between a copy's enqueuing and its work
+};
+
 class FailingStream : public emulator::EmulatedStream {
  public:
-  explicit FailingStream(const std::shared_ptr<int>& n_left)
-      : EmulatedStream(emulator::Order::kForward), n_left_(n_left) {}
+  explicit FailingStream(Calls& calls) : EmulatedStream(emulator::Order::kForward), calls_(calls) {}
 
   using Stream::launch;
   Status launch(const Launch& launch) override {
@@ -144,6 +150,11 @@ class FailingStream : public emulator::EmulatedStream {
   }
   Status copy_to_device(void* to, const void* from, size_t n_bytes) override {
     BP_TRY(count());
+    const auto* bytes = static_cast<const uint8_t*>(from);
+    BP_TRY(add([&calls = calls_, bytes, given = std::vector<uint8_t>(bytes, bytes + n_bytes)] {
+      calls.is_changed |= !std::equal(given.begin(), given.end(), bytes);
+      return Status();
+    }));
     return EmulatedStream::copy_to_device(to, from, n_bytes);
   }
   Status copy_to_host(void* to, const void* from, size_t n_bytes) override {
@@ -160,21 +171,17 @@ class FailingStream : public emulator::EmulatedStream {
   }
 
  private:
-  Status count() { return (*n_left_)-- > 0 ? Status() : internal_error("the call was refused"); }
-  std::shared_ptr<int> n_left_;
+  Status count() { return calls_.n_left-- > 0 ? Status() : internal_error("the call was refused"); }
+  Calls& calls_;
 };
 
 class FailingDevice : public emulator::EmulatedDevice {
  public:
-  static constexpr int kNever = 1 << 30;
   FailingDevice() : EmulatedDevice(emulator::EmulatedSettings()) {}
   Result<std::unique_ptr<Stream>> make_stream() override {
-    return std::unique_ptr<Stream>(std::make_unique<FailingStream>(n_left_));
+    return std::unique_ptr<Stream>(std::make_unique<FailingStream>(calls));
   }
-  void fail_after(int n_calls) { *n_left_ = n_calls; }
-
- private:
-  std::shared_ptr<int> n_left_ = std::make_shared<int>(kNever);
+  Calls calls;
 };
 
 class HalfEnqueued : public testing::TestWithParam<bool> {
@@ -222,9 +229,9 @@ TEST_P(HalfEnqueued, LeavesTheExecutableUsable) {
         unknown(by_rows, {3, 3});
     uint64_t first = 0, second = 0;
     ASSERT_TRUE(submit(before, first).ok());
-    device_->fail_after(n_calls);
+    device_->calls.n_left = n_calls;
     const Status status = submit(broken, second);
-    device_->fail_after(FailingDevice::kNever);
+    device_->calls.n_left = Calls::kAll;
     if (status.ok()) break;
     EXPECT_EQ(status.code(), Code::kInternal);
     EXPECT_EQ(submit(unknown, second).code(), Code::kInvalidArgument);
@@ -233,6 +240,7 @@ TEST_P(HalfEnqueued, LeavesTheExecutableUsable) {
     ASSERT_TRUE(executable_->collect(second).ok());
     before.expect_equal(prompt);
     after.expect_equal(decode);
+    EXPECT_FALSE(device_->calls.is_changed);
   }
   EXPECT_GT(n_calls, GetParam() ? 5 : 20);
 }
