@@ -31,12 +31,13 @@ bp_weight c_weight(const Weight& weight) {
 
 bp_op c_op(const Op& op) {
   auto c = make_growable<bp_op>();
-  c.version = 1;
+  c.version = version_needed(*op.schema, op.weights,
+                             op.attributes.empty() ? nullptr : op.attributes.data());
   c.kind = op.schema->kind.data();  // from a string literal of ops.h
   c.name = op.name.c_str();
   c.n_inputs = static_cast<uint32_t>(op.inputs.size());
   c.n_outputs = static_cast<uint32_t>(op.outputs.size());
-  c.n_weights = static_cast<uint32_t>(op.weights.size());
+  c.n_weights = weights_known(*op.schema, c.version);
   c.inputs = op.inputs.data();
   c.outputs = op.outputs.data();
   c.weights = op.weights.data();

@@ -16,7 +16,7 @@ struct AttentionHeads {
   uint32_t n_heads, n_kv_heads, head_dim, v_head_dim;
   std::vector<conformance::CaseSequence> sequences;
   std::map<std::string, std::string> more = {};  // attributes
-  bool has_sinks = false;
+  bool has_sinks = false, has_slopes = false;
 };
 
 inline conformance::OpCase attention_case(const AttentionHeads& heads) {
@@ -32,6 +32,7 @@ inline conformance::OpCase attention_case(const AttentionHeads& heads) {
   c.attributes["kv_slot"] = "0";
   c.with = {"k", "v"};
   if (heads.has_sinks) c.with.emplace_back("sinks");
+  if (heads.has_slopes) c.with.emplace_back("slopes");
   return c;
 }
 

@@ -101,6 +101,8 @@ Status Planner::plan_attention(const bp_op& op) {
   spec.scale = a.scale;
   spec.softcap = a.softcap;
   spec.sinks = vector(op, 0);
+  spec.slopes = vector(op, 1);
+  spec.slope_rounding = a.slope_rounding;
   spec.queries = take_heads(op.inputs[0], a.head_dim);
   if (a.writes_kv != 0) {
     KvWriteSpec write;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/cpu/round_up.hpp"
+#include "backplane/position_bias.hpp"
 
 namespace bp::cpu {
 
@@ -173,12 +174,22 @@ void AttentionItem::run_rows(const KvTile& tile, uint32_t first, Range rows, con
   for (uint32_t r = rows.begin; r < rows.end; ++r) {
     const Range own = seen_in(r, first);
     float* row = into.rows + r * row_stride_;
+    float* scores = scores_ + (r - rows.begin) * kTilePositions;
+    if (spec_.slopes != nullptr) add_biases(r, first, own, scores);
     const float factor = kernels_.softmax_tile[v_type_](
-        scores_ + (r - rows.begin) * kTilePositions, own.begin, own.end, spec_.scale, spec_.softcap,
-        &into.maximum[r], row + n_columns_);
+        scores, own.begin, own.end, spec_.scale, spec_.softcap, &into.maximum[r], row + n_columns_);
     if (factor != 1) kernels_.scale(row, factor, row, n_columns_);
   }
   accumulate(tile, first, rows, into.rows + rows.begin * row_stride_);
+}
+
+// Positions count from first, that of the tile.
+void AttentionItem::add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const {
+  const float slope = spec_.slopes[query_head(row)];
+  const int64_t own = step_.batch->positions[token(row)];
+  for (uint32_t i = positions.begin; i < positions.end; ++i) {
+    scores[i] += position_bias(spec_.slope_rounding, slope, int64_t{first} + i, own);
+  }
 }
 
 // Rows whose probability of a position is 0 multiply it all the same, unless that gives NaN.

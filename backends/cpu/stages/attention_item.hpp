@@ -65,6 +65,7 @@ class AttentionItem {
   void gather(uint32_t span, const Gathered& into);
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
+  void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;
   void accumulate(const KvTile& tile, uint32_t first, Range rows, float* out);
   void fold(const Gathered& from, const Gathered& into) const;
   void finish(const Gathered& gathered) const;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/cpu/rows/head_source.hpp"
+#include "backplane/ops.h"
 
 namespace bp::cpu {
 
@@ -23,7 +24,9 @@ struct AttentionSpec {
   uint32_t window = 0;
   float scale = 1;
   float softcap = 0;
-  const float* sinks = nullptr;  // [n_heads]
+  const float* sinks = nullptr;   // [n_heads]
+  const float* slopes = nullptr;  // [n_heads]
+  uint32_t slope_rounding = BP_SLOPES_EXACT;
 };
 
 }  // namespace bp::cpu

@@ -1,6 +1,7 @@
 #include "backends/cuda/kernels/attend.hpp"
 
 #include "backends/cuda/kernels/positions.cuh"
+#include "backplane/ops.h"
 
 namespace bp::cuda {
 
@@ -14,11 +15,33 @@ struct Partial {
   float sums[kPerLane] = {};  // of v: column lane + 32 * i
 };
 
+struct Query {
+  const float* values;  // [head_dim], in shared memory
+  uint32_t head, kv_head;
+  uint32_t position;
+};
+
+__device__ __forceinline__ float rounded_to_bf16(float x) {
+  return bf16_value(bf16_bits(x));
+}
+
+// What the head's slope adds to the score of a position.
+__device__ __forceinline__ float bias_of(const AttendParams& p, const Query& q, uint32_t position) {
+  if (p.slopes == nullptr) return 0;
+  const float slope = p.slopes[q.head];
+  if (p.slope_rounding == BP_SLOPES_EXACT) {
+    return slope * static_cast<float>(static_cast<int32_t>(position - q.position));
+  }
+  const float at = rounded_to_bf16(static_cast<float>(position));
+  return rounded_to_bf16(rounded_to_bf16(slope) * at);
+}
+
 template <bp_dtype kDtype>
-__device__ __forceinline__ float score_of(const AttendParams& p, const float* q, uint8_t* row) {
+__device__ __forceinline__ float score_of(const AttendParams& p, const float* q, uint8_t* row,
+                                          float bias) {
   float sum = 0;
   for (uint32_t d = 0; d < p.k.head_dim; ++d) sum += q[d] * KvFormat<kDtype>::read(p.k, row, d);
-  sum *= p.scale;
+  sum = (sum + bias) * p.scale;
   return p.softcap != 0 ? soft_cap(p.softcap, sum) : sum;
 }
 
@@ -31,8 +54,8 @@ struct Turn {
 // Tiles of 32 absolute positions go to the warps in turn: which warp sums what, and in which order,
 // does not depend on chunks, blocks or the batch.
 template <bp_dtype kDtype, uint32_t kPerLane>
-__device__ __forceinline__ void attend_tile(const AttendParams& p, const float* q,
-                                            const int32_t* blocks, uint32_t kv_head, uint32_t tile,
+__device__ __forceinline__ void attend_tile(const AttendParams& p, const Query& q,
+                                            const int32_t* blocks, uint32_t tile,
                                             const Positions& seen, const Turn& turn,
                                             Partial<kPerLane>& partial) {
   const uint32_t position = tile * kWarp + lane_index();
@@ -41,7 +64,8 @@ __device__ __forceinline__ void attend_tile(const AttendParams& p, const float* 
   uint32_t block = 0;
   if (is_seen) {
     block = static_cast<uint32_t>(blocks[position / p.k.block_size]);
-    score = score_of<kDtype>(p, q, kv_row(p.k, block, kv_head, position % p.k.block_size));
+    uint8_t* key = kv_row(p.k, block, q.kv_head, position % p.k.block_size);
+    score = score_of<kDtype>(p, q.values, key, bias_of(p, q, position));
   }
   const float largest = fmaxf(partial.largest, warp_max(score));
   // All scores -inf or NaN so far: their weights are theirs to the power of e.
@@ -59,7 +83,7 @@ __device__ __forceinline__ void attend_tile(const AttendParams& p, const float* 
   const uint32_t begin = seen.begin > first ? seen.begin - first : 0;
   const uint32_t end = min(seen.end - first, kWarp);
   for (uint32_t j = begin; j < end; ++j) {
-    uint8_t* row = kv_row(p.v, turn.blocks[j], kv_head, (first + j) % p.v.block_size);
+    uint8_t* row = kv_row(p.v, turn.blocks[j], q.kv_head, (first + j) % p.v.block_size);
     const float w = turn.weights[j];
     for (uint32_t i = 0; i < kPerLane; ++i) {
       const uint32_t d = lane_index() + i * kWarp;
@@ -92,12 +116,13 @@ __global__ void __launch_bounds__(kAttendWarps* kWarp) attend(AttendParams p) {
   const Positions seen = visible(p, t, sequence);
   const StepView::BlockTable& table = p.step->tables[p.group];
   const int32_t* blocks = table.blocks + sequence * table.stride;
-  const uint32_t kv_head = head / (p.n_heads / p.k.n_heads);
+  const Query query{q, head, head / (p.n_heads / p.k.n_heads),
+                    static_cast<uint32_t>(p.step->positions[t])};
   Partial<kPerLane> partial;
   const uint32_t first = seen.begin / kWarp, last = (seen.end + kWarp - 1) / kWarp;
   for (uint32_t tile = first; tile < last; ++tile) {
     if (tile % kAttendWarps != warp_index()) continue;
-    attend_tile<kDtype, kPerLane>(p, q, blocks, kv_head, tile, seen, turn, partial);
+    attend_tile<kDtype, kPerLane>(p, query, blocks, tile, seen, turn, partial);
   }
   if (lane_index() == 0) {
     largest[warp_index()] = partial.largest;

@@ -16,7 +16,8 @@ struct AttendParams {
   Rows q, o;  // [rows, n_heads * head_dim], [rows, n_heads * v_head_dim]
   KvPlane k, v;
   const StepView* step = nullptr;
-  const float* sinks = nullptr;  // [n_heads], or null
+  const float* sinks = nullptr;   // [n_heads], or null
+  const float* slopes = nullptr;  // [n_heads], or null
   uint32_t group = 0;
   uint32_t n_rows = 0;
   uint32_t n_heads = 0;
@@ -24,6 +25,7 @@ struct AttendParams {
   uint32_t window = 0;  // 0: none
   float scale = 1;
   float softcap = 0;
+  uint32_t slope_rounding = 0;  // BP_SLOPES_*
   // Of the kernels in flash.hpp.
   uint32_t n_seqs = 0;        // at least as many as the step has
   uint32_t n_stages = 1;      // tiles of K and V in shared memory

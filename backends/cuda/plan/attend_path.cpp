@@ -16,7 +16,7 @@ uint32_t rows_wanted(uint32_t n_kv_heads, const DeviceInfo& device) {
 }  // namespace
 
 uint32_t flash_stages(const AttendParams& p, const DeviceInfo& device) {
-  if (flash_kernel(p).function == nullptr) return 0;
+  if (flash_kernel(p).function == nullptr || p.slopes != nullptr) return 0;
   for (const uint32_t n_stages : {2u, 1u}) {
     if (flash_shared_bytes(p, n_stages) <= device.shared_bytes_per_block) return n_stages;
   }

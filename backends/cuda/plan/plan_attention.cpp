@@ -44,6 +44,7 @@ Status prepare_output(const StageContext& c, const Prepared& prepared, XForm for
 void add_attend(Planner& planner, const bp_attr_attention& a) {
   const uint32_t q = planner.input(0), o = planner.output(0);
   const DeviceWeight* sinks = planner.floats(0);
+  const DeviceWeight* slopes = planner.floats(1);
   const uint32_t splits =
       planner.scratch(Planner::Purpose::kPartials,
                       most_split_bytes(a.n_heads, a.n_kv_heads, a.v_head_dim, planner.device()));
@@ -56,6 +57,8 @@ void add_attend(Planner& planner, const bp_attr_attention& a) {
     p.v = c.kv.v(a.kv_slot);
     p.step = c.step;
     if (sinks != nullptr) p.sinks = sinks->floats();
+    if (slopes != nullptr) p.slopes = slopes->floats();
+    p.slope_rounding = a.slope_rounding;
     p.group = c.kv.group(a.kv_slot);
     p.n_rows = c.n_rows(o);
     p.n_heads = a.n_heads;

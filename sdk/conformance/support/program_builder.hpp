@@ -197,15 +197,29 @@ class ProgramBuilder {
     bp_op overrides{};  // version and required bits that a test sets
   };
 
+  static uint32_t version_of(const StoredOp& stored) {
+    const OpSchema* schema = find_op_schema(stored.kind);
+    if (schema == nullptr) return 1;
+    return version_needed(*schema, stored.weights,
+                          stored.attributes.empty() ? nullptr : stored.attributes.data());
+  }
+  // Slots of later versions that are absent count as unknown.
+  static uint32_t n_weights(const StoredOp& stored) {
+    const auto n = static_cast<uint32_t>(stored.weights.size());
+    const OpSchema* schema = find_op_schema(stored.kind);
+    if (schema == nullptr || n != schema->weights.size()) return n;
+    return weights_known(*schema, version_of(stored));
+  }
   static const bp_op* finish(StoredOp& stored) {
     stored.op = make_growable<bp_op>();
-    stored.op.version = stored.overrides.version == 0 ? 1 : stored.overrides.version;
+    stored.op.version =
+        stored.overrides.version == 0 ? version_of(stored) : stored.overrides.version;
     stored.op.required = stored.overrides.required;
     stored.op.kind = stored.kind.c_str();
     stored.op.name = stored.name.c_str();
     stored.op.n_inputs = static_cast<uint32_t>(stored.inputs.size());
     stored.op.n_outputs = static_cast<uint32_t>(stored.outputs.size());
-    stored.op.n_weights = static_cast<uint32_t>(stored.weights.size());
+    stored.op.n_weights = n_weights(stored);
     stored.op.inputs = stored.inputs.data();
     stored.op.outputs = stored.outputs.data();
     stored.op.weights = stored.weights.data();

@@ -2,8 +2,10 @@
 // Attribute structs by schema: made with defaults, set and read by field name, and copied from
 // another build's version of the struct.
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,6 +104,29 @@ inline Status set_attribute(const AttributeSchema& field, void* attributes, std:
   std::memcpy(buffer.data(), other,
               size < schema.attributes_bytes ? size : schema.attributes_bytes);
   return buffer;
+}
+
+// The lowest version of the op that has the weights filled and the attributes (may be null) set.
+[[nodiscard]] inline uint32_t version_needed(const OpSchema& schema,
+                                             std::span<const uint32_t> weights,
+                                             const void* attributes) {
+  uint32_t version = 1;
+  for (size_t i = 0; i < weights.size() && i < schema.weights.size(); ++i) {
+    if (weights[i] != BP_NONE) version = std::max(version, schema.weights[i].since);
+  }
+  for (const AttributeSchema& field : schema.attributes) {
+    const bool is_set =
+        attributes != nullptr && get_attribute(field, attributes) != field.default_value;
+    if (is_set) version = std::max(version, field.since);
+  }
+  return version;
+}
+
+// Of an op of `version` the weights that it knows; those behind them are absent.
+[[nodiscard]] inline uint32_t weights_known(const OpSchema& schema, uint32_t version) {
+  auto n = static_cast<uint32_t>(schema.weights.size());
+  while (n > 0 && schema.weights[n - 1].since > version) --n;
+  return n;
 }
 
 // As read_attributes, for the struct type A of the op's kind.

@@ -23,6 +23,7 @@ struct SlotSchema {
   std::string_view shape;  // "N, dim", outermost first
   bool optional = false;
   bp_dtype dtype = BP_DTYPE_F32;  // NONE: any (weights)
+  uint32_t since = 1;             // the op's version
 };
 
 enum class AttributeType : uint8_t { kU32, kU64, kF32, kEnum };
@@ -34,6 +35,7 @@ struct AttributeSchema {
   bool required = false;
   double default_value = 0;
   std::span<const std::string_view> enum_names = {};  // index is the value
+  uint32_t since = 1;                                 // the op's version
 };
 
 struct OpSchema {
@@ -54,6 +56,8 @@ inline constexpr std::string_view kActivations[] = {"none", "silu",  "gelu",    
 inline constexpr std::string_view kNorms[] = {"rms", "layer"};
 inline constexpr std::string_view kPairings[] = {"halves", "pairs"};
 
+inline constexpr std::string_view kSlopeRoundings[] = {"none", "bf16"};
+
 inline constexpr std::string_view kScorings[] = {"softmax", "selected", "sigmoid"};
 
 inline constexpr bool kOptional = true;
@@ -72,9 +76,9 @@ inline constexpr bp_dtype kAny = BP_DTYPE_NONE;
   AttributeSchema {                                      \
 #f, AttributeType::kF32, offsetof(S, f), __VA_ARGS__ \
   }
-#define BP_ENUM_(S, f, names)                                 \
-  AttributeSchema {                                           \
-#f, AttributeType::kEnum, offsetof(S, f), false, 0, names \
+#define BP_ENUM_(S, f, ...)                                         \
+  AttributeSchema {                                                 \
+#f, AttributeType::kEnum, offsetof(S, f), false, 0, __VA_ARGS__ \
   }
 
 inline constexpr SlotSchema kIds[] = {{"ids", "T, 1", false, BP_DTYPE_I32}};
@@ -136,27 +140,32 @@ inline constexpr SlotSchema kAttentionX[] = {{"q", "T, n_heads*head_dim"},
                                              {"v", "T, n_kv_heads*v_head_dim", kOptional}};
 inline constexpr SlotSchema kAttendX[] = {{"q", "T, n_heads*head_dim"}};
 inline constexpr SlotSchema kAttentionY[] = {{"o", "T, n_heads*v_head_dim"}};
-inline constexpr SlotSchema kSinks[] = {{"sinks", "n_heads", kOptional, kAny}};
-inline constexpr AttributeSchema kAttentionA[] = {BP_U32_(bp_attr_attention, n_heads, kRequired),
-                                                  BP_U32_(bp_attr_attention, n_kv_heads, kRequired),
-                                                  BP_U32_(bp_attr_attention, head_dim, kRequired),
-                                                  BP_U32_(bp_attr_attention, v_head_dim, kRequired),
-                                                  BP_U32_(bp_attr_attention, kv_slot, kRequired),
-                                                  BP_U32_(bp_attr_attention, writes_kv, false, 1),
-                                                  BP_U32_(bp_attr_attention, causal, false, 1),
-                                                  BP_U32_(bp_attr_attention, window),
-                                                  BP_F32_(bp_attr_attention, scale, kRequired),
-                                                  BP_F32_(bp_attr_attention, softcap)};
-inline constexpr AttributeSchema kAttendA[] = {BP_U32_(bp_attr_attention, n_heads, kRequired),
-                                               BP_U32_(bp_attr_attention, n_kv_heads, kRequired),
-                                               BP_U32_(bp_attr_attention, head_dim, kRequired),
-                                               BP_U32_(bp_attr_attention, v_head_dim, kRequired),
-                                               BP_U32_(bp_attr_attention, kv_slot, kRequired),
-                                               BP_U32_(bp_attr_attention, writes_kv),
-                                               BP_U32_(bp_attr_attention, causal, false, 1),
-                                               BP_U32_(bp_attr_attention, window),
-                                               BP_F32_(bp_attr_attention, scale, kRequired),
-                                               BP_F32_(bp_attr_attention, softcap)};
+inline constexpr SlotSchema kAttentionW[] = {{"sinks", "n_heads", kOptional, kAny},
+                                             {"slopes", "n_heads", kOptional, kAny, 2}};
+inline constexpr AttributeSchema kAttentionA[] = {
+    BP_U32_(bp_attr_attention, n_heads, kRequired),
+    BP_U32_(bp_attr_attention, n_kv_heads, kRequired),
+    BP_U32_(bp_attr_attention, head_dim, kRequired),
+    BP_U32_(bp_attr_attention, v_head_dim, kRequired),
+    BP_U32_(bp_attr_attention, kv_slot, kRequired),
+    BP_U32_(bp_attr_attention, writes_kv, false, 1),
+    BP_U32_(bp_attr_attention, causal, false, 1),
+    BP_U32_(bp_attr_attention, window),
+    BP_F32_(bp_attr_attention, scale, kRequired),
+    BP_F32_(bp_attr_attention, softcap),
+    BP_ENUM_(bp_attr_attention, slope_rounding, kSlopeRoundings, 2)};
+inline constexpr AttributeSchema kAttendA[] = {
+    BP_U32_(bp_attr_attention, n_heads, kRequired),
+    BP_U32_(bp_attr_attention, n_kv_heads, kRequired),
+    BP_U32_(bp_attr_attention, head_dim, kRequired),
+    BP_U32_(bp_attr_attention, v_head_dim, kRequired),
+    BP_U32_(bp_attr_attention, kv_slot, kRequired),
+    BP_U32_(bp_attr_attention, writes_kv),
+    BP_U32_(bp_attr_attention, causal, false, 1),
+    BP_U32_(bp_attr_attention, window),
+    BP_F32_(bp_attr_attention, scale, kRequired),
+    BP_F32_(bp_attr_attention, softcap),
+    BP_ENUM_(bp_attr_attention, slope_rounding, kSlopeRoundings, 2)};
 
 inline constexpr SlotSchema kMlpX[] = {{"x", "N, n_in"}};
 inline constexpr SlotSchema kMlpY[] = {{"y", "N, n_out"}};
@@ -294,7 +303,7 @@ inline constexpr OpSchema kOps[] = {
     {BP_OP_LINEAR, true, 1, sizeof(bp_attr_linear), kLinearX, kLinearY, kLinearW, kLinearA},
     {BP_OP_QKV, true, 1, sizeof(bp_attr_qkv), kLinearX, kQkvY, kQkvW, kQkvA},
     {BP_OP_ROPE, true, 1, sizeof(bp_attr_rope), kRopeX, kRopeX, kInvFreq, kRopeA},
-    {BP_OP_ATTENTION, true, 1, sizeof(bp_attr_attention), kAttentionX, kAttentionY, kSinks,
+    {BP_OP_ATTENTION, true, 2, sizeof(bp_attr_attention), kAttentionX, kAttentionY, kAttentionW,
      kAttentionA},
     {BP_OP_GATED_MLP, true, 1, sizeof(bp_attr_gated_mlp), kMlpX, kMlpY, kMlpW, kMlpA},
     {BP_OP_SOFTCAP, true, 1, sizeof(bp_attr_softcap), kX, kY, {}, kSoftcapA},
@@ -311,7 +320,8 @@ inline constexpr OpSchema kOps[] = {
     {BP_OP_ACTIVATE, false, 1, sizeof(bp_attr_activate), kX, kY, {}, kActivateA},
     {BP_OP_ROTATE, false, 1, sizeof(bp_attr_rotate), kRotateX, kRotateY, kInvFreq, kRotateA},
     {BP_OP_KV_WRITE, false, 1, sizeof(bp_attr_kv_write), kKvWriteX, {}, {}, kKvWriteA},
-    {BP_OP_ATTEND, false, 1, sizeof(bp_attr_attention), kAttendX, kAttentionY, kSinks, kAttendA},
+    {BP_OP_ATTEND, false, 2, sizeof(bp_attr_attention), kAttendX, kAttentionY, kAttentionW,
+     kAttendA},
     {BP_OP_SLICE, false, 1, sizeof(bp_attr_slice), kSliceX, kSliceY, {}, kSliceA},
     {BP_OP_SLICE_GROUPS,
      false,

@@ -36,6 +36,9 @@ extern "C" {
 #define BP_ROPE_HALVES 0u /* pairs (i, i + n_dims/2): "neox" */
 #define BP_ROPE_PAIRS 1u  /* pairs (2i, 2i + 1): "norm" */
 
+#define BP_SLOPES_EXACT 0u /* slope * (p - own position) */
+#define BP_SLOPES_BF16 1u  /* slope * p, with slope, p and the product rounded to bf16 */
+
 /* ---- composites ---------------------------------------------------------------------------- */
 
 /* embed: in ids; out y [T, dim]; weights table [n_vocab, dim]. y = table[id] * scale. */
@@ -97,10 +100,11 @@ typedef struct bp_attr_rope {
   uint32_t reserved;
 } bp_attr_rope;
 
-/* attention: in q, k, v; out o [T, n_heads*v_head_dim]; weights [sinks] [n_heads].
+/* attention: in q, k, v; out o [T, n_heads*v_head_dim]; weights [sinks], [slopes], each [n_heads].
  * Writes k and v at the tokens' positions (if writes_kv), then attends to all positions of the same
  * sequence that causality and window allow. Query head h uses KV head h / (n_heads / n_kv_heads).
- * score = softcap(q.k * scale); a sink adds exp(sink - max) to the denominator. */
+ * score = softcap((q.k + bias) * scale), bias = 0 without slopes, else that of position p by
+ * slope_rounding; a sink adds exp(sink - max) to the denominator. slopes: from version 2 on. */
 #define BP_OP_ATTENTION "attention"
 typedef struct bp_attr_attention {
   uint32_t struct_size;
@@ -113,7 +117,7 @@ typedef struct bp_attr_attention {
   uint32_t window;    /* 0, or p sees only positions > p - window */
   float scale;
   float softcap; /* 0, or c: c * tanh(score / c) */
-  uint32_t reserved;
+  uint32_t slope_rounding; /* BP_SLOPES_*; not 0: from version 2 on */
 } bp_attr_attention;
 
 /* gated_mlp: in x; out y; weights gate, [up], down, [gate_bias], [up_bias], [down_bias].
@@ -230,7 +234,7 @@ typedef struct bp_attr_kv_write {
   uint32_t kv_slot;
   uint64_t required;
 } bp_attr_kv_write;
-/* attend: in q; out o; weights [sinks]. attention without the write; its attributes are
+/* attend: in q; out o; weights [sinks], [slopes]. attention without the write; its attributes are
  * bp_attr_attention with writes_kv 0. */
 #define BP_OP_ATTEND "attend"
 /* slice: in x; out y [T, n]: columns [first, first + n). */

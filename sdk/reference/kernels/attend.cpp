@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backplane/position_bias.hpp"
 #include "backplane/reference/dot.hpp"
 #include "kernels/kernels.hpp"
 
@@ -12,16 +13,19 @@ namespace {
 // Attention of one query head of one token.
 class Head {
  public:
-  Head(const OpCall& call, const bp_attr_attention& a, uint64_t token, uint32_t head)
+  // slope: null or the head's.
+  Head(const OpCall& call, const bp_attr_attention& a, uint64_t token, uint32_t head,
+       const float* slope)
       : step_(call.step()),
         a_(a),
         group_(call.program().kv_slots()[a.kv_slot].group),
         sequence_(step_.sequence_of(token)),
         kv_head_(head / (a.n_heads / a.n_kv_heads)),
-        q_(call.input(0).row(token) + uint64_t{head} * a.head_dim) {
-    const uint64_t position = static_cast<uint64_t>(step_.batch().positions[token]);
-    end_ = a.causal != 0 ? position + 1 : step_.batch().context_len[sequence_];
-    begin_ = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
+        q_(call.input(0).row(token) + uint64_t{head} * a.head_dim),
+        slope_(slope),
+        position_(static_cast<uint64_t>(step_.batch().positions[token])) {
+    end_ = a.causal != 0 ? position_ + 1 : step_.batch().context_len[sequence_];
+    begin_ = a.window != 0 && position_ + 1 > a.window ? position_ + 1 - a.window : 0;
   }
 
   // sink: null or the head's. out [v_head_dim].
@@ -45,13 +49,18 @@ class Head {
   [[nodiscard]] uint64_t block_of(uint64_t position) const {
     return step_.block_of(group_, sequence_, position);
   }
+  [[nodiscard]] double bias(uint64_t position) const {
+    if (slope_ == nullptr) return 0;
+    return position_bias(a_.slope_rounding, *slope_, static_cast<int64_t>(position),
+                         static_cast<int64_t>(position_));
+  }
   // Returns the largest score, the sink included; a NaN is passed over here and comes through exp.
   double fill_scores(const float* sink, float* scores) const {
     double largest = sink == nullptr ? -std::numeric_limits<double>::infinity() : *sink;
     for (uint64_t p = begin_; p < end_; ++p) {
       const float* k = step_.kv().k(a_.kv_slot, block_of(p), p % step_.kv().block_size()) +
                        uint64_t{kv_head_} * a_.head_dim;
-      double score = dot(q_, k, a_.head_dim) * a_.scale;
+      double score = (dot(q_, k, a_.head_dim) + bias(p)) * a_.scale;
       if (a_.softcap != 0) score = soft_cap(a_.softcap, score);
       scores[p - begin_] = static_cast<float>(score);
       if (scores[p - begin_] > largest) largest = scores[p - begin_];
@@ -65,6 +74,8 @@ class Head {
   uint32_t sequence_;
   uint32_t kv_head_;
   const float* q_;
+  const float* slope_;
+  uint64_t position_;     // the token's
   uint64_t begin_, end_;  // positions that are seen
 };
 
@@ -82,7 +93,8 @@ void kv_write(const OpCall& call, uint32_t kv_slot, const Matrix& k, const Matri
   }
 }
 
-void attend(const OpCall& call, const bp_attr_attention& a, const float* sinks) {
+void attend(const OpCall& call, const bp_attr_attention& a, const float* sinks,
+            const float* slopes) {
   Step& step = call.step();
   const Matrix o = call.output(0);
   const auto run = [&](uint64_t begin, uint64_t end, Scratch& scratch) {
@@ -91,7 +103,8 @@ void attend(const OpCall& call, const bp_attr_attention& a, const float* sinks) 
       const auto head = static_cast<uint32_t>(i % a.n_heads);
       float* out = o.row(token) + uint64_t{head} * a.v_head_dim;
       if (step.is_running(step.sequence_of(token))) {
-        Head(call, a, token, head).run(sinks == nullptr ? nullptr : sinks + head, scratch, out);
+        Head(call, a, token, head, slopes == nullptr ? nullptr : slopes + head)
+            .run(sinks == nullptr ? nullptr : sinks + head, scratch, out);
       } else {
         std::fill_n(out, a.v_head_dim, 0.0f);
       }

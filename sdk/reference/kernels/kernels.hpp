@@ -50,8 +50,9 @@ void embed(const OpCall& call, double scale);
 // Stores k and v of every token of a running sequence at its position.
 void kv_write(const OpCall& call, uint32_t kv_slot, const Matrix& k, const Matrix& v);
 
-// Attention of q over the KV slot; sinks may be null.
-void attend(const OpCall& call, const bp_attr_attention& attributes, const float* sinks);
+// Attention of q over the KV slot; sinks and slopes may be null.
+void attend(const OpCall& call, const bp_attr_attention& attributes, const float* sinks,
+            const float* slopes);
 
 // ids and shares [n_used] of one row of logits [n_experts]; bias may be null.
 void route_row(const bp_attr_route& attributes, const float* logits, const float* bias,

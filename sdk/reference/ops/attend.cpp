@@ -4,7 +4,7 @@
 namespace bp::reference {
 
 Status run_attend(const OpCall& call) {
-  attend(call, call.attributes<bp_attr_attention>(), call.vector(0));
+  attend(call, call.attributes<bp_attr_attention>(), call.vector(0), call.vector(1));
   return {};
 }
 

@@ -38,6 +38,17 @@ const AttentionHeads kShapes[] = {
      {{200, 3}, {0, 70}},
      {{"window", "70"}, {"softcap", "3.0"}},
      true},
+    {"slopes", 6, 2, 64, 64, {{510, 5}, {0, 70}}, {}, false, true},
+    {"rounded_slopes_sinks",
+     3,
+     1,
+     96,
+     96,
+     {{505, 3}, {0, 40}},
+     {{"slope_rounding", "bf16"}, {"window", "480"}},
+     true,
+     true},
+    {"bidirectional_slopes", 2, 2, 64, 48, {{0, 70}}, {{"causal", "0"}}, false, true},
     {"bidirectional", 2, 2, 64, 48, {{0, 70}, {0, 3}}, {{"causal", "0"}}},
 };
 

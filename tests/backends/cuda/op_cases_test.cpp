@@ -361,6 +361,8 @@ const test::AttentionHeads kHeads[] = {
     {"softcap", 2, 1, 48, 48, {{70, 3}, {0, 20}}, {{"softcap", "2.0"}}},
     {"sinks", 6, 2, 64, 64, {{140, 1}, {65, 1}}, {}, true},
     {"sinks_of_prompts", 2, 1, 32, 32, {{10, 5}, {0, 20}}, {{"window", "16"}}, true},
+    {"slopes", 6, 2, 64, 64, {{140, 1}, {65, 1}, {0, 9}}, {}, false, true},
+    {"rounded_slopes", 3, 1, 32, 32, {{300, 2}}, {{"slope_rounding", "bf16"}}, true, true},
     {"bidirectional", 2, 2, 64, 48, {{0, 70}, {0, 3}}, {{"causal", "0"}}},
 };
 

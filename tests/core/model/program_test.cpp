@@ -77,6 +77,30 @@ TEST(ProgramTest, WidthsAndRowsFollowFromTheSchema) {
   EXPECT_EQ(c.ops[1]->outputs[1], BP_NONE);
 }
 
+// Backends that know the first version know its weights too.
+TEST(ProgramTest, OpsCarryTheLowestVersionThatSaysWhatTheyDo) {
+  for (const uint32_t version : {1u, 2u}) {
+    ProgramParts parts = small_program();
+    parts.kv_slots = {{0, 2, 4, 4}};
+    parts.kv_groups = {{0, 0}};
+    Op op = make_op(BP_OP_ATTEND, {1}, {});
+    using Named = std::pair<const char*, double>;
+    for (const auto& [name, value] :
+         {Named{"n_heads", 2}, Named{"n_kv_heads", 2}, Named{"head_dim", 4}, Named{"v_head_dim", 4},
+          Named{"scale", 1}}) {
+      const AttributeSchema& field = *find_attribute(*op.schema, name);
+      ASSERT_TRUE(set_attribute(field, op.attributes.data(), value).ok());
+    }
+    if (version == 2) op.weights = {BP_NONE, parts.add_weight(weight("slopes", {2}))};
+    append(parts, std::move(op));
+    const auto program = Program::create(std::move(parts));
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    const bp_op& attend = *program->c().ops[4];
+    EXPECT_EQ(attend.version, version);
+    EXPECT_EQ(attend.n_weights, version);
+  }
+}
+
 TEST(ProgramTest, CFormStaysInPlace) {
   auto program = Program::create(small_program());
   ASSERT_TRUE(program.ok());

@@ -97,7 +97,17 @@ struct AttentionCase {
   uint32_t n_heads, n_kv_heads, head_dim, v_head_dim, causal, window;
   float softcap;
   bool sinks;
+  int slopes = 0;  // 1: exact, 2: rounded
 };
+
+constexpr double kSlopes[] = {0.5, 0.3, 0.1, 0.07, 0.031, 0.9};
+
+// To 8 significant bits, ties to even.
+double with_8_bits(double x) {
+  if (x == 0) return 0;
+  const double unit = std::exp2(std::floor(std::log2(x)) - 7);
+  return std::nearbyint(x / unit) * unit;
+}
 
 // Softmax over whole rows in double, without pages.
 std::vector<double> plain_attention(const AttentionCase& c, uint32_t n, const Floats& q,
@@ -116,6 +126,9 @@ std::vector<double> plain_attention(const AttentionCase& c, uint32_t n, const Fl
           score += static_cast<double>(q[(t * c.n_heads + h) * c.head_dim + d]) *
                    k[(p * c.n_kv_heads + g) * c.head_dim + d];
         }
+        const double slope = static_cast<float>(kSlopes[h]);
+        if (c.slopes == 1) score += slope * (static_cast<double>(p) - t);
+        if (c.slopes == 2) score += with_8_bits(with_8_bits(slope) * p);
         score *= 0.3f;
         if (c.softcap != 0) score = c.softcap * std::tanh(score / c.softcap);
         total += weights[p] = std::exp(score);
@@ -150,6 +163,12 @@ Floats paged_attention(const AttentionCase& c, uint32_t n, const Floats& q, cons
   a.scale = 0.3f, a.softcap = c.softcap;
   std::vector<uint32_t> weights;
   if (c.sinks) weights.push_back(builder.add_weight("sinks", BP_DTYPE_F32, {c.n_heads}, sinks));
+  if (c.slopes != 0) {
+    weights.resize(1, BP_NONE);
+    const Floats slopes(kSlopes, kSlopes + c.n_heads);
+    weights.push_back(builder.add_weight("slopes", BP_DTYPE_F32, {c.n_heads}, slopes));
+    a.slope_rounding = c.slopes == 2 ? BP_SLOPES_BF16 : BP_SLOPES_EXACT;
+  }
   const uint32_t o = builder.add_value(c.n_heads * c.v_head_dim);
   builder.add_op(BP_OP_ATTENTION, inputs, {o}, weights, ProgramBuilder::attributes(a));
   builder.add_output(o);
@@ -180,7 +199,9 @@ TEST(Attention, AgreesWithPlainSoftmaxOverWholeRows) {
        {AttentionCase{1, 1, 4, 4, 1, 0, 0, false}, AttentionCase{6, 2, 8, 5, 1, 0, 0, false},
         AttentionCase{4, 4, 8, 8, 0, 0, 0, false}, AttentionCase{4, 1, 8, 8, 1, 5, 0, false},
         AttentionCase{4, 2, 8, 8, 1, 1, 0, false}, AttentionCase{4, 2, 8, 8, 1, 0, 1.5f, false},
-        AttentionCase{4, 2, 8, 8, 1, 3, 2.0f, true}}) {
+        AttentionCase{4, 2, 8, 8, 1, 3, 2.0f, true}, AttentionCase{6, 2, 8, 8, 1, 0, 0, false, 1},
+        AttentionCase{4, 1, 8, 8, 0, 0, 1.5f, true, 1},
+        AttentionCase{6, 3, 8, 8, 1, 7, 0, false, 2}}) {
     const Floats q = normal_values("q", n * c.n_heads * c.head_dim, 2);
     const Floats k = normal_values("k", n * c.n_kv_heads * c.head_dim, 2);
     const Floats v = normal_values("v", n * c.n_kv_heads * c.v_head_dim);

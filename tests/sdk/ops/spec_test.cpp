@@ -25,6 +25,7 @@ void expect_slots(const std::vector<SpecSlot>& spec, std::span<const SlotSchema>
     EXPECT_EQ(spec[i].optional, schema[i].optional);
     const std::string_view dtype = spec[i].dtype.empty() ? default_dtype : spec[i].dtype;
     EXPECT_EQ(dtype, dtype_name(schema[i].dtype));
+    EXPECT_EQ(spec[i].since, schema[i].since);
   }
 }
 
@@ -79,6 +80,7 @@ TEST(Specs, AgreeWithTheSchemaInSlotsAndAttributes) {
       EXPECT_EQ(found.required, expected.required);
       EXPECT_NE(found.required, !found.default_value.empty());
       EXPECT_EQ(default_of(found), expected.default_value);
+      EXPECT_EQ(found.since, expected.since);
       EXPECT_EQ(found.values,
                 std::vector<std::string>(expected.enum_names.begin(), expected.enum_names.end()));
     }

@@ -133,10 +133,10 @@ std::vector<float> CaseProgram::weight_values(const SlotSchema& slot,
   if (slot.name == "decay") {
     for (float& value : values) value = -std::fabs(value);
   }
-  if (slot.name != "inv_freq") return values;
   for (uint64_t i = 0; i < n; ++i) {
-    const double exponent = -static_cast<double>(i) / static_cast<double>(n);
-    values[i] = static_cast<float>(std::pow(10000.0, exponent));
+    const double share = static_cast<double>(i) / static_cast<double>(n);
+    if (slot.name == "inv_freq") values[i] = static_cast<float>(std::pow(10000.0, -share));
+    if (slot.name == "slopes") values[i] = static_cast<float>(std::exp2(-8 * share));
   }
   return values;
 }

@@ -42,7 +42,8 @@ std::vector<SpecSlot> slots(const YAML::Node& items) {
   std::vector<SpecSlot> result;
   for (const auto& item : items) {
     result.push_back({item["name"].as<std::string>(), joined(item["shape"]),
-                      item["optional"].as<bool>(false), item["dtype"].as<std::string>("")});
+                      item["optional"].as<bool>(false), item["dtype"].as<std::string>(""),
+                      item["since"].as<uint32_t>(1)});
   }
   return result;
 }
@@ -52,7 +53,7 @@ std::vector<SpecAttribute> attributes(const YAML::Node& items) {
   for (const auto& item : items) {
     result.push_back({item["name"].as<std::string>(), item["type"].as<std::string>(),
                       item["default"].as<std::string>(""), item["required"].as<bool>(false),
-                      strings(item["values"])});
+                      strings(item["values"]), item["since"].as<uint32_t>(1)});
   }
   return result;
 }

@@ -15,12 +15,14 @@ struct SpecSlot {
   std::string name, shape;  // "N, dim"
   bool optional = false;
   std::string dtype;  // "" where the file says none
+  uint32_t since = 1;
 };
 
 struct SpecAttribute {
   std::string name, type, default_value;
   bool required = false;
   std::vector<std::string> values;
+  uint32_t since = 1;
 };
 
 struct BodyEntry {

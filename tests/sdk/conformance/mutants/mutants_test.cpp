@@ -44,6 +44,7 @@ constexpr Mutant kMutants[] = {
      "linear, case quantised, weights q8_0.*row 0"},
     {"eps-ignored", "ops-norm-rms-large-eps", "it equals the result with eps = 0"},
     {"sinks-forgotten", "ops-attention-sinks-softcap-f32", "it equals the result without sinks"},
+    {"slopes-forgotten", "ops-attention-slopes-f32", "it equals the result without slopes"},
     {"rope-by-row", "ops-rope-pairs", "output q: row 3 column 0 is .*, expected"},
     {"last-row-unwritten", "ops-linear-odd-f32", "row 4 was not written"},
     {"row-end-unwritten", "ops-linear-odd-f32", "row 0 was not written from column 16 of 19 on"},

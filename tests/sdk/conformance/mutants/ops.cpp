@@ -32,6 +32,7 @@ constexpr NamedMistake kAttentionMistakes[] = {
     {"table-of-another-sequence", {.table_of_first = true}},
     {"blocks-in-a-row", {.blocks_in_a_row = true}},
     {"sinks-forgotten", {.without_sinks = true}},
+    {"slopes-forgotten", {}},  // which WrongHead does not know
     {"block-forgotten", {.forgets_second_block = true}},
     {"depends-on-chunks", {.hides_before_chunk = true}},
     {"nan-from-stale-block", {.multiplies_by_zero = true}},
@@ -170,7 +171,7 @@ bool run_attention_mutated(std::string_view mutation, const OpCall& call) {
   if (mutation == "kv-in-null-block") {
     if (!writes) return false;
     write_kv_to_null_block(call, a.kv_slot, call.input(1), call.input(2));
-    attend(call, a, call.vector(0));
+    attend(call, a, call.vector(0), call.vector(1));
     return true;
   }
   for (const auto& [name, mistake] : kAttentionMistakes) {
