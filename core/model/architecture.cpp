@@ -227,6 +227,14 @@ Result<RopeSpec> parse_rope(const std::string& name, const Yaml& node) {
   return spec;
 }
 
+Result<VectorSpec> parse_vector(const std::string& name, const Yaml& node) {
+  BP_TRY(node.expect_keys({"n", "value", "when"}));
+  BP_ASSIGN(PlacedExpression n, required_expression(node, "n"));
+  BP_ASSIGN(PlacedExpression value, required_expression(node, "value"));
+  BP_ASSIGN(auto when, PlacedExpression::find(node, "when"));
+  return VectorSpec{node, name, std::move(n), std::move(value), std::move(when)};
+}
+
 Result<KvSlotSpec> parse_kv_slot(const std::string& name, const Yaml& node) {
   BP_TRY(node.expect_keys({"n_kv_heads", "k_head_dim", "v_head_dim", "window", "when"}));
   BP_ASSIGN(PlacedExpression heads, required_expression(node, "n_kv_heads"));
@@ -275,7 +283,8 @@ Status parse_declarations(const Yaml& root, Architecture& out) {
   const size_t n_parameters = out.parameters.size(), n_weights = out.weights.size();
   BP_TRY(parse_named(root, "hyperparameters", parse_parameter, out.parameters, n_parameters));
   BP_TRY(parse_named(root, "weights", parse_weight, out.weights, n_weights));
-  return parse_named(root, "rope", parse_rope, out.ropes, out.ropes.size());
+  BP_TRY(parse_named(root, "rope", parse_rope, out.ropes, out.ropes.size()));
+  return parse_named(root, "vectors", parse_vector, out.vectors, out.vectors.size());
 }
 
 // A file named in the architecture's, beside which it is looked for.
@@ -291,7 +300,7 @@ Status parse_includes(const Yaml& root, Architecture& out) {
   BP_ASSIGN(const auto files, includes->items());
   for (const Yaml& file : files) {
     BP_ASSIGN(const Yaml included, load_included(file, out));
-    BP_TRY(included.expect_keys({"hyperparameters", "weights", "rope"}));
+    BP_TRY(included.expect_keys({"hyperparameters", "weights", "rope", "vectors"}));
     BP_TRY(parse_declarations(included, out));
   }
   return {};
@@ -369,8 +378,8 @@ Result<DialectNames> parse_names(const Yaml& root) {
 
 Result<Architecture> parse_architecture(const Yaml& root, const std::string& path) {
   BP_TRY(root.expect_keys({"schema", "names", "include", "hyperparameters", "checks", "weights",
-                           "rope", "inputs", "prologue", "layer", "epilogue", "outputs", "ignore",
-                           "gguf_metadata"}));
+                           "rope", "vectors", "inputs", "prologue", "layer", "epilogue", "outputs",
+                           "ignore", "gguf_metadata"}));
   BP_TRY(check_schema(root));
   Architecture out;
   out.path = path;

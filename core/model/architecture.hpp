@@ -68,6 +68,14 @@ struct RopeSpec {
   std::map<std::string, PlacedExpression> fields;  // of RopeParameters
 };
 
+// Numbers by an expression of their index k, which ops use as a weight.
+struct VectorSpec {
+  base::Yaml place;
+  std::string name;
+  PlacedExpression n, value;
+  std::optional<PlacedExpression> when;  // otherwise absent
+};
+
 struct KvSlotSpec {
   base::Yaml place;
   std::string name;
@@ -98,6 +106,7 @@ struct Architecture {
   std::vector<PlacedExpression> checks;
   std::vector<WeightSpec> weights;
   std::vector<RopeSpec> ropes;
+  std::vector<VectorSpec> vectors;
   std::vector<OpEntry> prologue, epilogue;
   std::string ids;  // the variable that holds the token ids
   LayerSpec layer;

@@ -78,10 +78,11 @@ class Evaluator {
     if (node.name == "min" || node.name == "max") return extreme(node);
     if (node.name == "floor") return floored(node);
     if (node.name == "contains") return contains(node);
-    if (node.name == "sqrt" || node.name == "log" || node.name == "abs") {
+    if (node.name == "sqrt" || node.name == "log" || node.name == "exp" || node.name == "abs") {
       if (arguments.size() != 1) return error(node, node.name + " takes one number");
       BP_ASSIGN(const Value x, number(arguments[0]));
       if (node.name == "log") return finite(node, std::log(*x.as_number()));
+      if (node.name == "exp") return finite(node, std::exp(*x.as_number()));
       if (node.name == "sqrt") return finite(node, std::sqrt(*x.as_number()));
       return *x.as_number() < 0 ? negate(node, x) : Result<Value>(x);
     }

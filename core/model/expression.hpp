@@ -1,8 +1,9 @@
 #pragma once
 // The expressions of architecture files and op bodies: integers, floats, "strings", true, false,
 // none, names, + - * / // %, comparisons, and, or, not, `a if c else b`, list[i], and the functions
-// min, max, abs, sqrt, len. `/` gives a float, `//` and `%` round down; `and`, `or` and `if` need
-// bools and leave the other side unevaluated. f(name) for any other f asks the scope about a name.
+// min, max, abs, sqrt, log, exp, floor, len, contains. `/` gives a float, `//` and `%` round down;
+// `and`, `or` and `if` need bools and leave the other side unevaluated. f(name) for any other f
+// asks the scope about a name.
 //
 // Parsed once and evaluated often; depth and length are bounded, so evaluation is too.
 

@@ -35,6 +35,7 @@ class Lowering {
     BP_TRY(require_parameters());
     BP_TRY(binder_.bind(-1, bindings_.weights));
     for (const RopeSpec& rope : architecture_.ropes) BP_TRY(add_rope(rope));
+    for (const VectorSpec& vector : architecture_.vectors) BP_TRY(add_vector(vector));
     BP_TRY(add_prologue());
     for (int64_t i = 0; i < n_layers_; ++i) BP_TRY(add_layer(i));
     BP_TRY(add_ops(architecture_.epilogue, ""));
@@ -87,7 +88,33 @@ class Lowering {
       return table.status().with_context(
           fmt::format("{}: rope {} ({})", file_.path(), spec.name, spec.place.place()));
     }
-    const auto values = std::make_shared<const std::vector<float>>(std::move(table->inv_freq));
+    add_floats(spec.name, std::move(table->inv_freq));
+    if (!spec.magnitude.empty()) scope_.values[spec.magnitude] = table->magnitude;
+    return {};
+  }
+
+  Status add_vector(const VectorSpec& spec) {
+    constexpr int64_t kMost = 65536;
+    bindings_.weights[spec.name] = BP_NONE;
+    BP_ASSIGN(const bool wanted, is_wanted(spec.when));
+    if (!wanted) return {};
+    BP_ASSIGN(const int64_t n, spec.n.integer(scope_));
+    if (n < 1 || n > kMost) return spec.n.place.error(fmt::format("{} is out of range", n));
+    std::vector<float> values;
+    for (int64_t k = 0; k < n; ++k) {
+      scope_.values["k"] = k;
+      const auto value = spec.value.number(scope_);
+      scope_.values.erase("k");
+      if (!value.ok()) return value.status();
+      values.push_back(static_cast<float>(*value));
+    }
+    add_floats(spec.name, std::move(values));
+    return {};
+  }
+
+  // A weight that no file holds.
+  void add_floats(const std::string& name, std::vector<float> floats) {
+    const auto values = std::make_shared<const std::vector<float>>(std::move(floats));
     bp_weight_part part{};
     part.dtype = BP_DTYPE_F32;
     part.n_dims = 1;
@@ -95,10 +122,8 @@ class Lowering {
     part.dims[0] = values->size();
     part.n_bytes = part.row_stride_bytes = values->size() * sizeof(float);
     part.data = values->data();
-    bindings_.weights[spec.name] = parts_.add_weight({spec.name, {part}});
+    bindings_.weights[name] = parts_.add_weight({name, {part}});
     parts_.owned.push_back(values);
-    if (!spec.magnitude.empty()) scope_.values[spec.magnitude] = table->magnitude;
-    return {};
   }
 
   Status add_prologue() {

@@ -30,6 +30,8 @@ const std::map<std::string, std::string> kRefused = {
     {"command-r7b-biases", "window"},
     {"deepseek3-biases", "turned_pairing"},
     {"ernie4_5-moe", "dense_layer"},
+    {"falcon-alibi", "slope_rounding"},
+    {"falcon-rw", "two weights of layer 0"},
     {"falcon-sequential", "two weights of layer 0"},
     {"gpt2-by-layer", "attention_scale"},
     {"gpt2-unscaled", "attention_scale"},

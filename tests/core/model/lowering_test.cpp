@@ -13,6 +13,7 @@
 #include "backplane/op_attributes.hpp"
 #include "tests/core/model/support/backend_runner.hpp"
 #include "tests/core/model/support/fake_model.hpp"
+#include "tests/core/model/support/family_goldens.hpp"
 
 namespace bp::model::test {
 namespace {
@@ -214,6 +215,22 @@ TEST(LoweringTest, YarnFactorFromTheContexts) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_NEAR(attribute(*ops_of(*model, BP_OP_ROPE)[0], "magnitude"), 0.1 * std::log(4.0) + 1,
               1e-6);
+}
+
+TEST(LoweringTest, FalconsAlibiIsASlopeOfEachHead) {
+  const nlohmann::json form = family_golden("falcon-alibi")["huggingface"];
+  FakeModel fake("huggingface");
+  fill_family(fake, form["metadata"], form);
+  const auto model = fake.load(source_folders(), true);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_TRUE(ops_of(*model, BP_OP_ROPE).empty());
+  const Op& attention = *ops_of(*model, BP_OP_ATTENTION)[0];
+  EXPECT_EQ(attribute(attention, "slope_rounding"), BP_SLOPES_BF16);
+  const bp_weight_part& part = weight_of(*model, attention, 1).parts[0];
+  ASSERT_EQ(part.dims[0], 6u);
+  const auto* slopes = static_cast<const float*>(part.data);
+  EXPECT_THAT(std::vector<float>(slopes, slopes + 6),
+              ElementsAre(0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f));
 }
 
 TEST(LoweringTest, UnusedTensorsAreWarningsOrErrors) {

@@ -113,6 +113,11 @@ FAMILIES = {
         FALCON, num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1), BOTH),
     "falcon-heads": ("FalconForCausalLM", "FalconConfig", dict(
         FALCON, multi_query=False, ffn_hidden_size=100, bias=True), HUGGING_FACE),
+    # Slopes of 12 heads are no powers of two, so that their rounding shows.
+    "falcon-rw": ("FalconForCausalLM", "FalconConfig", dict(
+        FALCON, num_attention_heads=12, multi_query=False, parallel_attn=False, alibi=True, bias=True), HUGGING_FACE),
+    "falcon-alibi": ("FalconForCausalLM", "FalconConfig", dict(
+        FALCON, num_kv_heads=2, new_decoder_architecture=True, alibi=True), HUGGING_FACE),
     "falcon-sequential": ("FalconForCausalLM", "FalconConfig", dict(
         FALCON, multi_query=True, parallel_attn=False), HUGGING_FACE),
     "starcoder2": ("Starcoder2ForCausalLM", "Starcoder2Config", base(sliding_window=20, use_bias=True), HUGGING_FACE),
