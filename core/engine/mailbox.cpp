@@ -76,6 +76,11 @@ void InFlight::end(const uint32_t* flags) {
   std::erase_if(steps_, [flags](const Step& step) { return step.flags == flags; });
 }
 
+void InFlight::clear() {
+  const std::scoped_lock lock(mutex_);
+  steps_.clear();
+}
+
 void InFlight::stop(RequestId id) {
   const std::scoped_lock lock(mutex_);
   for (const Step& step : steps_) step.stop(id);

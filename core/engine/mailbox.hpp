@@ -58,6 +58,7 @@ class InFlight {
   // that is still in flight is so in this one.
   void begin(const std::vector<RequestId>& ids, uint32_t* flags);
   void end(const uint32_t* flags);
+  void clear();
   // [any-thread]
   void stop(RequestId id);
 

@@ -187,9 +187,10 @@ StepResult run_step(StepState& s) {
 
 void end_all(StepState& s, FinishReason reason, const std::string& error) {
   for (auto* step : {&s.running, &s.ahead}) {
-    if (*step) static_cast<void>(collect(s.parts.executable, (*step)->execution, s.in_flight));
-    step->reset();
+    const auto begun = std::exchange(*step, std::nullopt);
+    if (begun) static_cast<void>(collect(s.parts.executable, begun->execution, s.in_flight));
   }
+  s.in_flight.clear();
   for (auto& arrival : s.mailbox.receive(false).arrivals) s.sequences.push_back(std::move(arrival));
   for (const auto& sequence : s.sequences) {
     if (sequence->state == Sequence::State::kFinished) continue;

@@ -59,9 +59,10 @@ class FakeExecutable final : public Executable {
     observe(batch);
     if (in_flight_.size() >= max_in_flight()) model_.violate("too many steps in flight");
     if (!in_flight_.empty()) ++model_.n_steps_ahead;
-    in_flight_.push_back({++last_ticket_, batch});
-    ticket = last_ticket_;
-    if (!model_.runs_ahead) compute_all();
+    Step step{last_ticket_ + 1, batch};
+    if (!model_.runs_ahead) compute(step);  // may throw; then nothing is in flight
+    in_flight_.push_back(step);
+    ticket = ++last_ticket_;
     return {};
   }
 
@@ -99,8 +100,9 @@ class FakeExecutable final : public Executable {
       model_.violate("collect of a ticket that is not the oldest in flight");
       return internal_error("no such ticket");
     }
-    compute(in_flight_.front());
+    Step step = in_flight_.front();
     in_flight_.pop_front();
+    compute(step);
     if (model_.fail_collect_at < 0 || model_.fail_collect_at-- > 0) return {};
     return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
   }
