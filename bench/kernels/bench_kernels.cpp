@@ -15,6 +15,7 @@
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/cpu_features.hpp"
 #include "backends/cpu/rows/panels.hpp"
+#include "backends/cpu/stages/pieces.hpp"
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/threads/team.hpp"
 #include "backends/cpu/weights/pack_strips.hpp"
@@ -149,17 +150,18 @@ class Bench {
                          std::min(kBf16PanelRows, n_rows - first), t - first);
     }
     const Activations activations{n_rows, x.data(), kColumns, panels.data(), bf16.data()};
-    std::vector<float> y(size_t{team_.n_threads()} * n_rows * kStripRows);
+    constexpr size_t piece_columns = kPieceStrips * kStripRows;
+    std::vector<float> y(size_t{team_.n_threads()} * n_rows * piece_columns);
     const size_t scratch_bytes = (weight.scratch_bytes() + 63) / 64 * 64;
     auto scratch = AlignedBuffer::allocate(team_.n_threads() * scratch_bytes + 64, "scratch");
     if (!scratch.ok()) return 0;
     const double seconds = fastest([&] {
       team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
         const Range own = share(worker, n, weight.n_strips());
-        float* out = y.data() + size_t{worker} * n_rows * kStripRows;
-        for (uint32_t s = own.begin; s < own.end; ++s) {
-          weight.dot_strip(kernels_, s, activations, 0, n_rows, out, kStripRows,
-                           (*scratch).data() + worker * scratch_bytes);
+        float* out = y.data() + size_t{worker} * n_rows * piece_columns;
+        for (uint32_t s = own.begin; s < own.end; s += kPieceStrips) {
+          weight.dot_strips(kernels_, s, std::min(kPieceStrips, own.end - s), activations, 0,
+                            n_rows, out, piece_columns, (*scratch).data() + worker * scratch_bytes);
         }
       });
     });

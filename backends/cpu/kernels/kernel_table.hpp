@@ -113,16 +113,27 @@ inline constexpr uint32_t kMaxPanelRows = 12;  // of strip_dot; tile_dot takes k
 using StripDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* y,
                           size_t y_stride);
 
-// The same for n_panels panels of kTileRows rows, panel_words apart. scratch has room for
-// kTileScratchBytes for each 32 columns, aligned to 64.
-using TileDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t* panels,
+// n strips of one weight, one after another.
+struct TileStrips {
+  const uint8_t* first;
+  size_t bytes;  // of a strip
+  uint32_t n;
+};
+
+// The same for n_panels panels of kTileRows rows, panel_words apart, and strips whose results stand
+// side by side. scratch has room for tile_scratch_bytes, aligned to 64.
+using TileDot = void (*)(const TileStrips& strips, uint32_t n_columns, const int32_t* panels,
                          size_t panel_words, uint32_t n_panels, float* y, size_t y_stride,
                          uint8_t* scratch);
 
-// Of 32 columns of a strip, unpacked: i8 q[8][16][4], f32 scale[2][16], f32 minimum[2][16].
-inline constexpr uint32_t kTileBlockBytes = 768;
-// With the list of its products: a first and a second record, 24 bytes each.
-inline constexpr uint32_t kTileScratchBytes = kTileBlockBytes + 2 * 24;
+// What 32 columns of a strip take unpacked, and the list of their products with a first and a
+// second record.
+inline constexpr uint32_t kTileBlockBytes = 896;
+inline constexpr uint32_t kTileProductBytes = 48;
+// Static: see above.
+static inline size_t tile_scratch_bytes(uint32_t n_columns) {
+  return (n_columns / kPanelColumns + size_t{2}) * (kTileBlockBytes + kTileProductBytes);
+}
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows and n_x_rows. Each dot product sums 16 lanes
 // in ascending order of columns and then the lanes in a fixed tree.

@@ -151,18 +151,17 @@ void MatmulStage::dot_piece(const StepContext& step, const Activations& x,
                             const Projection& projection, const Piece& piece, const RowsView& out,
                             const Scratch& scratch) const {
   const PreparedWeight& weight = *projection.weight;
-  for (uint32_t s = piece.strips.begin; s < piece.strips.end; ++s) {
-    float* y = out.data + (s - piece.strips.begin) * kStripRows;
-    const uint32_t n_columns = std::min(kStripRows, weight.n_rows() - s * kStripRows);
-    if (n_columns == kStripRows) {
-      weight.dot_strip(*step.kernels, s, x, piece.first, piece.n, y, out.stride, scratch.weight);
-      continue;
-    }
-    weight.dot_strip(*step.kernels, s, x, piece.first, piece.n, scratch.partial, kStripRows,
-                     scratch.weight);
-    for (uint32_t t = 0; t < piece.n; ++t) {
-      std::memcpy(y + t * out.stride, scratch.partial + t * kStripRows, n_columns * sizeof(float));
-    }
+  const uint32_t n_whole = piece.n_columns(weight) / kStripRows;
+  const uint32_t partial = piece.strips.begin + n_whole;
+  weight.dot_strips(*step.kernels, piece.strips.begin, n_whole, x, piece.first, piece.n, out.data,
+                    out.stride, scratch.weight);
+  if (partial == piece.strips.end) return;
+  weight.dot_strips(*step.kernels, partial, 1, x, piece.first, piece.n, scratch.partial, kStripRows,
+                    scratch.weight);
+  const uint32_t n_columns = piece.n_columns(weight) % kStripRows;
+  for (uint32_t t = 0; t < piece.n; ++t) {
+    std::memcpy(out.data + t * out.stride + n_whole * kStripRows, scratch.partial + t * kStripRows,
+                n_columns * sizeof(float));
   }
 }
 

@@ -45,9 +45,8 @@ void read_ahead(const PreparedWeight& weight) {
 
 void dot_strips(const Kernels& kernels, const PreparedWeight& weight, Range strips,
                 const Activations& x, uint32_t first, uint32_t n, float* y, uint8_t* scratch) {
-  for (uint32_t s = strips.begin; s < strips.end; ++s, y += kStripRows) {
-    weight.dot_strip(kernels, s, x, first, n, y, kPieceColumns, scratch);
-  }
+  weight.dot_strips(kernels, strips.begin, strips.end - strips.begin, x, first, n, y, kPieceColumns,
+                    scratch);
 }
 
 }  // namespace bp::cpu

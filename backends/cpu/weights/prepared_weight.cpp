@@ -125,7 +125,7 @@ uint32_t PreparedWeight::rows_of_strip(uint32_t strip) const {
 }
 
 size_t PreparedWeight::scratch_bytes() const {
-  const size_t tiles = round_up(size_t{rows_.n_columns} / kPanelColumns * kTileScratchBytes, 64);
+  const size_t tiles = tile_scratch_bytes(rows_.n_columns);
   if (form_ == Form::kStrips) return tiles;
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
   if (form_ == Form::kDecoded) {
@@ -134,36 +134,48 @@ size_t PreparedWeight::scratch_bytes() const {
   return 0;
 }
 
+void PreparedWeight::dot_strips(const Kernels& kernels, uint32_t strip, uint32_t n_strips,
+                                const Activations& x, uint32_t first, uint32_t n, float* y,
+                                size_t y_stride, uint8_t* scratch) const {
+  if (form_ == Form::kStrips) {
+    const TileStrips strips{strips_.get() + strip * strip_bytes_, strip_bytes_, n_strips};
+    return dot_packed(kernels, strips, x, first, n, y, y_stride, scratch);
+  }
+  for (uint32_t s = strip; s < strip + n_strips; ++s, y += kStripRows) {
+    dot_strip(kernels, s, x, first, n, y, y_stride, scratch);
+  }
+}
+
+void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips,
+                                const Activations& x, uint32_t first, uint32_t n, float* y,
+                                size_t y_stride, uint8_t* scratch) const {
+  const TileDot tile_dot = kernels.tile_dot[static_cast<int>(layout_)];
+  const uint32_t n_panels = tile_dot != nullptr ? n / kTileRows : 0;
+  const size_t words = panel_words(kTileRows, rows_.n_columns);
+  if (n_panels > 0) {
+    tile_dot(strips, rows_.n_columns, x.panels + first / kTileRows * words, words, n_panels, y,
+             y_stride, scratch);
+  }
+  const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
+  for (uint32_t s = 0; s < strips.n; ++s, y += kStripRows) {
+    for_each_panel(first + n_panels * kTileRows, first + n, kernels.max_panel_rows, rows_.n_columns,
+                   [&](const PanelPlace& panel) {
+                     dots[panel.n](strips.first + s * strips.bytes, rows_.n_columns,
+                                   x.panels + panel.word, y + (panel.first - first) * y_stride,
+                                   y_stride);
+                   });
+  }
+}
+
 void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x,
                                uint32_t first, uint32_t n, float* y, size_t y_stride,
                                uint8_t* scratch) const {
   const uint32_t n_strip_rows = rows_of_strip(strip);
   const uint8_t* rows = rows_.row(uint64_t{strip} * kStripRows);
-  if (takes_panels()) {
-    const uint8_t* packed = scratch;
-    if (form_ == Form::kStrips) {
-      packed = strips_.get() + strip * strip_bytes_;
-    } else {
-      pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns, scratch);
-    }
-    uint32_t n_tiled = 0;  // rows
-    if (const TileDot tile_dot = kernels.tile_dot[static_cast<int>(layout_)]) {
-      const size_t words = panel_words(kTileRows, rows_.n_columns);
-      const uint32_t n_panels = n / kTileRows;
-      uint8_t* tiles = form_ == Form::kStrips ? scratch : scratch + round_up(strip_bytes_, 64);
-      if (n_panels > 0) {
-        tile_dot(packed, rows_.n_columns, x.panels + first / kTileRows * words, words, n_panels, y,
-                 y_stride, tiles);
-      }
-      n_tiled = n_panels * kTileRows;
-    }
-    const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
-    const auto dot = [&](const PanelPlace& panel) {
-      dots[panel.n](packed, rows_.n_columns, x.panels + panel.word,
-                    y + (panel.first - first) * y_stride, y_stride);
-    };
-    for_each_panel(first + n_tiled, first + n, kernels.max_panel_rows, rows_.n_columns, dot);
-    return;
+  if (form_ == Form::kBlocks) {
+    pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns, scratch);
+    return dot_packed(kernels, {scratch, strip_bytes_, 1}, x, first, n, y, y_stride,
+                      scratch + round_up(strip_bytes_, 64));
   }
   if (takes_bf16() && kernels.bf16_dot != nullptr) {
     const Bf16Weights weights = form_ == Form::kTiles

@@ -92,13 +92,13 @@ class PreparedWeight {
     return rows_.dtype == BP_DTYPE_BF16 && rows_.n_columns % kBf16Columns == 0;
   }
   [[nodiscard]] uint64_t owned_bytes() const { return owned_bytes_; }  // of the arena
-  // Of memory for dot_strip, aligned to 64.
+  // Of memory for dot_strips, aligned to 64.
   [[nodiscard]] size_t scratch_bytes() const;
 
-  // y[t][r] = row r of the strip . x row t, for x rows [first, first + n), a whole number of
-  // panels; y points to row `first` and has room for 16 values a row.
-  void dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x, uint32_t first,
-                 uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
+  // y[t][r] = row r of strips [strip, strip + n_strips) . x row t, for x rows [first, first + n), a
+  // whole number of panels; y points to row `first` and has room for 16 values a strip and row.
+  void dot_strips(const Kernels& kernels, uint32_t strip, uint32_t n_strips, const Activations& x,
+                  uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
 
  private:
   enum class Form : uint8_t {
@@ -112,6 +112,10 @@ class PreparedWeight {
   Status align(WeightArena& arena);
   Result<WeightArena::Piece> own(size_t n_bytes, WeightArena& arena);
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
+  void dot_packed(const Kernels& kernels, const TileStrips& strips, const Activations& x,
+                  uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
+  void dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x, uint32_t first,
+                 uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
 
   WeightRows rows_;
   Form form_ = Form::kDecoded;

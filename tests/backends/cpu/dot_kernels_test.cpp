@@ -158,11 +158,11 @@ void dot(const Kernels& kernels, StripLayout layout, const uint8_t* strip, uint3
     ASSERT_NE(dot, nullptr);
     return dot(strip, n_columns, panel.words.data(), y, kStripRows);
   }
-  std::vector<uint8_t> memory(n_columns / kPanelColumns * kTileScratchBytes + 64);
+  std::vector<uint8_t> memory(tile_scratch_bytes(n_columns) + 64);
   auto* scratch = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
   const TileDot dot = kernels.tile_dot[static_cast<int>(layout)];
   ASSERT_NE(dot, nullptr);
-  dot(strip, n_columns, panel.words.data(), panel.words.size(), 1, y, kStripRows, scratch);
+  dot({strip, 0, 1}, n_columns, panel.words.data(), panel.words.size(), 1, y, kStripRows, scratch);
 }
 
 void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
@@ -235,6 +235,59 @@ TEST(StripDot, DoesNotDependOnThePanelsWidth) {
       }
     }
   }
+}
+
+// Two panels of tile rows against three strips give what each panel gives with each strip; more
+// columns than the blocks that a single panel keeps unpacked.
+TEST(TileDot, DoesNotDependOnWhatIsComputedTogether) {
+  constexpr uint32_t n_columns = 1280;
+  constexpr uint32_t n_strips = 3;
+  constexpr uint32_t n_panels = 2;
+  constexpr size_t stride = n_strips * kStripRows;
+  uint32_t n_tested = 0;
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    if (kernels.max_panel_rows < kTileRows) continue;
+    std::vector<int32_t> panels;
+    for (const char* seed : {"first", "second"}) {
+      std::vector<float> x = conformance::normal_values(seed, size_t{kTileRows} * n_columns);
+      for (const uint32_t column : {0u, 300u, 301u, 1279u}) x[3 * n_columns + column] = 1000;
+      const Panel panel = make_panel(kernels, x, kTileRows, n_columns);
+      panels.insert(panels.end(), panel.words.begin(), panel.words.end());
+    }
+    const size_t words = panels.size() / n_panels;
+    std::vector<uint8_t> memory(tile_scratch_bytes(n_columns) + 64);
+    auto* scratch = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+    for (const bp_dtype dtype : block_types()) {
+      const StripLayout layout = *strip_layout_of(dtype);
+      const size_t bytes = strip_bytes(layout, n_columns);
+      const size_t row = row_bytes(dtype, n_columns);
+      const auto rows = random_rows(dtype, n_strips * kStripRows, n_columns);
+      std::vector<uint8_t> strips(n_strips * bytes);
+      for (uint32_t s = 0; s < n_strips; ++s) {
+        pack_strip(dtype, rows.data() + s * kStripRows * row, row, kStripRows, n_columns,
+                   strips.data() + s * bytes);
+      }
+      const TileDot dot = kernels.tile_dot[static_cast<int>(layout)];
+      std::vector<float> together(n_panels * kTileRows * stride, NAN);
+      dot({strips.data(), bytes, n_strips}, n_columns, panels.data(), words, n_panels,
+          together.data(), stride, scratch);
+      std::vector<float> by_panel(together.size(), NAN);
+      std::vector<float> apart(together.size(), NAN);
+      for (uint32_t p = 0; p < n_panels; ++p) {
+        dot({strips.data(), bytes, n_strips}, n_columns, panels.data() + p * words, words, 1,
+            by_panel.data() + p * kTileRows * stride, stride, scratch);
+        for (uint32_t s = 0; s < n_strips; ++s) {
+          dot({strips.data() + s * bytes, bytes, 1}, n_columns, panels.data() + p * words, words, 1,
+              apart.data() + p * kTileRows * stride + s * kStripRows, stride, scratch);
+        }
+      }
+      EXPECT_EQ(together, by_panel) << dtype_name(dtype);
+      EXPECT_EQ(together, apart) << dtype_name(dtype);
+      ++n_tested;
+    }
+  }
+  if (n_tested == 0) GTEST_SKIP() << "this processor has no tile registers";
 }
 
 TEST(FloatDot, AgreesWithDoublePrecisionOnOddShapes) {

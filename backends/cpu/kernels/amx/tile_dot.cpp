@@ -1,7 +1,9 @@
-// Dot products of one strip of quantised weights with panels of kTileRows rows, in tile registers.
+// Dot products of strips of quantised weights with panels of kTileRows rows, in tile registers.
 //
 // A tile product of 16 rows and 32 columns costs less than folding its 256 sums into floats, which
-// is what bounds these kernels; so tiles run kSlots products ahead of the folds.
+// is what bounds these kernels; so tiles run kSlots products ahead of the folds. For hundreds of
+// cycles after a tile instruction only one of the two units for wide float products, conversions
+// and shifts works; the other still adds, in floats too.
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
@@ -9,30 +11,30 @@
 #include "backends/cpu/kernels/strip_formats.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
+#include <type_traits>
+
 namespace bp::cpu::amx {
 namespace {
 
 using namespace avx512;
 
-constexpr uint32_t kBlockQuants = 512;  // bytes of quants in an unpacked block
 constexpr uint32_t kSlots = 4;
 // The hardware's own prefetch stops at each page, and products leave it little time; the
 // second-level cache waits for more lines at once than the first.
 constexpr uint32_t kPrefetchFarBytes = 4096;
 constexpr uint32_t kPrefetchNearBytes = 1024;
-constexpr uint32_t kBlocksAhead = 2;  // unpacked before the product that reads them
+constexpr uint32_t kBlocksAhead = 4;  // unpacked before the product that reads them
+// One panel needs an unpacked block no longer than its product, and the first-level cache keeps
+// few.
+constexpr uint32_t kRingBlocks = 16;
 constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 
-// An unpacked block; see kTileBlockBytes.
-struct Block {
-  const uint8_t* bytes;
-  [[nodiscard]] const float* scale(uint32_t half) const {
-    return reinterpret_cast<const float*>(bytes + kBlockQuants) + 16 * half;
-  }
-  [[nodiscard]] const float* minimum(uint32_t half) const {
-    return reinterpret_cast<const float*>(bytes + kBlockQuants) + 32 + 16 * half;
-  }
-};
+// Quants of whole bytes lie in the strip as tiles take them.
+template <class W>
+constexpr bool kInPlace = std::is_base_of_v<WholeBytes, W>;
+
+constexpr uint32_t kHalfQuants = 256;  // bytes, of an unpacked block
+constexpr uint32_t kBlockQuants = 2 * kHalfQuants;
 
 template <class W, int K>
 inline U8x64 signed_quants(const uint8_t* body) {
@@ -46,7 +48,8 @@ inline U8x64 signed_quants(const uint8_t* body) {
 }
 
 template <class W, int K>
-inline void unpack_quants(const uint8_t* record, uint32_t b, uint8_t* out) {
+__attribute__((always_inline)) inline void unpack_quants(const uint8_t* record, uint32_t b,
+                                                         uint8_t* out) {
   const U8x64 quants = signed_quants<W, K>(W::body(record, b));
   if constexpr (W::kHalfFactors) {
     store_bytes(out + 64 * K, mul_bytes(quants, W::factors(record, b, K / 4)));
@@ -55,42 +58,29 @@ inline void unpack_quants(const uint8_t* record, uint32_t b, uint8_t* out) {
   }
 }
 
-// Unpacks the blocks of a strip one after another.
+// Unpacks the blocks of a strip one after another into a ring.
 template <class W>
 class Unpacker {
  public:
-  Unpacker(const uint8_t* strip, uint32_t n_blocks, uint8_t* blocks)
-      : record_(strip), n_left_(n_blocks), out_(blocks) {
+  Unpacker(const uint8_t* strip, uint32_t n_blocks, uint8_t* ring, uint32_t n_ring)
+      : record_(strip), n_left_(n_blocks), ring_(ring), n_ring_(n_ring) {
     for (uint32_t i = 0; i < kBlocksAhead; ++i) next();
   }
 
   // Does nothing after the last block.
-  void next() {
+  __attribute__((always_inline)) void next() {
     if (n_left_ == 0) return;
     --n_left_;
-    uint8_t* out = out_;
-    out_ += kTileBlockBytes;
-    prefetch_block<W, 2>(W::body(record_, block_), kPrefetchFarBytes);
-    prefetch_block<W, 1>(W::body(record_, block_), kPrefetchNearBytes);
-    unpack_quants<W, 0>(record_, block_, out);
-    unpack_quants<W, 1>(record_, block_, out);
-    unpack_quants<W, 2>(record_, block_, out);
-    unpack_quants<W, 3>(record_, block_, out);
-    unpack_quants<W, 4>(record_, block_, out);
-    unpack_quants<W, 5>(record_, block_, out);
-    unpack_quants<W, 6>(record_, block_, out);
-    unpack_quants<W, 7>(record_, block_, out);
-    auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
-    store(floats, W::scale(record_, block_, 0));
-    if constexpr (W::kHalves) store(floats + 16, W::scale(record_, block_, 1));
-    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record_, block_, 0));
-    if constexpr (W::kHasMinimum && W::kHalfFactors) {
-      store(floats + 48, W::minimum(record_, block_, 1));
-    }
-    if (++block_ == W::kBlocks) {
-      block_ = 0;
-      record_ += W::kRecordBytes;
-    }
+    // Copies, since bytes that are written could be members.
+    const uint8_t* const record = record_;
+    const uint32_t b = block_;
+    uint8_t* const out = ring_ + size_t{place_} * kTileBlockBytes;
+    place_ = place_ + 1 == n_ring_ ? 0 : place_ + 1;
+    block_ = b + 1 == W::kBlocks ? 0 : b + 1;
+    record_ = b + 1 == W::kBlocks ? record + W::kRecordBytes : record;
+    prefetch_block<W, 2>(W::body(record, b), kPrefetchFarBytes);
+    prefetch_block<W, 1>(W::body(record, b), kPrefetchNearBytes);
+    unpack(record, b, out);
   }
 
   // After the last block: asks for part i of n of the strip that follows.
@@ -103,10 +93,33 @@ class Unpacker {
   }
 
  private:
+  __attribute__((always_inline)) static void unpack(const uint8_t* record, uint32_t b,
+                                                    uint8_t* out) {
+    if constexpr (!kInPlace<W>) {
+      unpack_quants<W, 0>(record, b, out);
+      unpack_quants<W, 1>(record, b, out);
+      unpack_quants<W, 2>(record, b, out);
+      unpack_quants<W, 3>(record, b, out);
+      unpack_quants<W, 4>(record, b, out);
+      unpack_quants<W, 5>(record, b, out);
+      unpack_quants<W, 6>(record, b, out);
+      unpack_quants<W, 7>(record, b, out);
+    }
+    auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
+    store(floats, W::scale(record, b, 0));
+    if constexpr (W::kHalves) store(floats + 16, W::scale(record, b, 1));
+    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record, b, 0));
+    if constexpr (W::kHasMinimum && W::kHalfFactors) {
+      store(floats + 48, W::minimum(record, b, 1));
+    }
+  }
+
   const uint8_t* record_;
-  uint32_t block_ = 0;
+  uint32_t block_ = 0;  // of the record
   uint32_t n_left_;
-  uint8_t* out_;
+  uint8_t* ring_;
+  uint32_t n_ring_;
+  uint32_t place_ = 0;  // in the ring
 };
 
 // Tiles 0 to 3 hold sums, 4 and 5 activations, 6 and 7 weights; kColumns of both go into a product.
@@ -120,167 +133,239 @@ void configure_tiles() {
   load_config(config);
 }
 
-// A block times the rows of a record: one tile product, or one for each half.
+// A block times the rows of a record: one tile product, or one for each half. Blocks by their
+// places, which are the same in every strip.
 struct Product {
-  Block weights;
   const int32_t* record;  // of the panel
+  uint32_t quants;        // in bytes, of the strip or of the unpacked blocks
+  uint32_t floats;        // in bytes, of the unpacked blocks
   uint32_t begins_block;
 };
+static_assert(sizeof(Product) == 24 && kTileProductBytes >= 2 * sizeof(Product));
 
 // The products of a panel in order: records ascending, each block's second record after its first.
-// Returns how many.
-uint32_t list_products(const uint8_t* blocks, uint32_t n_blocks, const int32_t* panel,
+// Returns how many; behind them follow kSlots more, which are only started.
+template <class W>
+uint32_t list_products(uint32_t n_blocks, uint32_t n_ring, const int32_t* panel,
                        Product* products) {
   const int32_t* second_of = panel + 1;
   const int32_t* record = panel + panel_header_words(n_blocks);
   const int32_t* seconds = record + size_t{n_blocks} * kRecordWords;
   Product* next = products;
-  for (uint32_t b = 0; b < n_blocks; ++b) {
-    *next++ = {{blocks}, record, 1};
+  for (uint32_t b = 0; b < n_blocks; ++b, record += kRecordWords) {
+    const uint32_t place = b % n_ring * kTileBlockBytes;
+    const uint32_t in_strip = b / W::kBlocks * W::kRecordBytes + W::kShape.header_bytes +
+                              b % W::kBlocks * W::kShape.body_bytes;
+    const Product first{record, kInPlace<W> ? in_strip : place, place + kBlockQuants, 1};
+    *next++ = first;
     if (second_of[b] >= 0) {
-      *next++ = {{blocks}, seconds + static_cast<size_t>(second_of[b]) * kRecordWords, 0};
+      *next = first;
+      next->record = seconds + static_cast<size_t>(second_of[b]) * kRecordWords;
+      next++->begins_block = 0;
     }
-    record += kRecordWords;
-    blocks += kTileBlockBytes;
+  }
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    next[i] = next[-1];
+    next[i].begins_block = 0;
   }
   return static_cast<uint32_t>(next - products);
 }
-
-static_assert(sizeof(Product) == 24);
 
 struct alignas(64) Sums {
   int32_t of[kTileRows][kStripRows];
 };
 
 template <uint32_t kIndex>
-struct Slot {};
+struct Tile {};
 
 // The compiler names tiles by literals only.
-#define BP_START(slot, x_tile, w_tile)                                            \
-  inline void start(Slot<slot>, const uint8_t* x, const uint8_t* w, Sums& sums) { \
-    _tile_zero(slot);                                                             \
-    _tile_loadd(x_tile, x, kPanelColumns);                                        \
-    _tile_loadd(w_tile, w, 64);                                                   \
-    _tile_dpbssd(slot, x_tile, w_tile);                                           \
-    _tile_stored(slot, sums.of, 64);                                              \
+#define BP_TILE(tile, x_tile, w_tile)                                            \
+  __attribute__((always_inline)) inline void start(Tile<tile>, const uint8_t* x, \
+                                                   const uint8_t* w) {           \
+    _tile_zero(tile);                                                            \
+    _tile_loadd(x_tile, x, kPanelColumns);                                       \
+    _tile_loadd(w_tile, w, 64);                                                  \
+    _tile_dpbssd(tile, x_tile, w_tile);                                          \
+  }                                                                              \
+  __attribute__((always_inline)) inline void finish(Tile<tile>, Sums& sums) {    \
+    _tile_stored(tile, sums.of, 64);                                             \
   }
-BP_START(0, 4, 6)
-BP_START(1, 5, 7)
-BP_START(2, 4, 6)
-BP_START(3, 5, 7)
-#undef BP_START
+BP_TILE(0, 4, 6)
+BP_TILE(1, 5, 7)
+BP_TILE(2, 4, 6)
+BP_TILE(3, 5, 7)
+#undef BP_TILE
 
+// Integers below 2^22 added to the bits of 1.5 * 2^23 are those of the sum; taking that off again
+// is exact. Two additions for a conversion, where conversions wait for the one unit that
+// multiplies.
+__attribute__((always_inline)) inline F32x16 to_float_by_adding(I32x16 x) {
+  const __m512i middle = _mm512_set1_epi32(0x4b400000);
+  const __m512i sum = _mm512_add_epi32(x.v, middle);
+  return {_mm512_sub_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(middle))};
+}
+
+// What minimums multiply: a record's sums, or with factors those of its halves.
 template <class W>
-__attribute__((always_inline)) inline void fold_minimum(const Product& p, F32x16* y) {
-  const auto* floats = reinterpret_cast<const float*>(p.record);
-  const F32x16 minimum = load(p.weights.minimum(0));
-  if constexpr (!W::kHalfFactors) {
-    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-      y[t] = fma(minimum, broadcast(floats[9 * kTileRows + t]), y[t]);
+struct MinimumSums {
+  explicit MinimumSums(const int32_t* record)
+      : first(reinterpret_cast<const float*>(record) + 9 * kTileRows) {
+    if constexpr (W::kHalfFactors) {
+      const I32x16 half8 = load_ints(record + 11 * kTileRows);
+      const F32x16 scales = load(reinterpret_cast<const float*>(record) + 8 * kTileRows);
+      store(halves[0], scaled_sum8(half8, scales));
+      store(halves[1], scaled_sum8(sub(load_ints(record + 10 * kTileRows), half8), scales));
+      first = halves[0];
     }
-  } else {
-    const I32x16 half8 = load_ints(p.record + 11 * kTileRows);
-    const F32x16 scales = load(floats + 8 * kTileRows);
-    alignas(64) float first[kTileRows];
-    alignas(64) float second[kTileRows];
-    store(first, scaled_sum8(half8, scales));
-    store(second, scaled_sum8(sub(load_ints(p.record + 10 * kTileRows), half8), scales));
-    const F32x16 second_minimum = load(p.weights.minimum(1));
-    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-      y[t] = fma(minimum, broadcast(first[t]), y[t]);
-      y[t] = fma(second_minimum, broadcast(second[t]), y[t]);
-    }
   }
-}
+  // Adds them to a row, times a block's minimums.
+  [[nodiscard]] F32x16 add_to(F32x16 y, const float* minimums, uint32_t t) const {
+    y = fma(load(minimums), broadcast(first[t]), y);
+    if constexpr (W::kHalfFactors) y = fma(load(minimums + 16), broadcast(halves[1][t]), y);
+    return y;
+  }
+  const float* first;
+  alignas(64) float halves[W::kHalfFactors ? 2 : 1][kTileRows];
+};
 
+// floats: of the unpacked block
 template <class W>
-__attribute__((always_inline)) inline void fold(const Product& p, const Sums& sums, F32x16* y) {
-  const auto* floats = reinterpret_cast<const float*>(p.record);
-  const F32x16 scale = load(p.weights.scale(0));
+__attribute__((always_inline)) inline void fold(const int32_t* record, const float* floats,
+                                                const Sums& sums, F32x16* y) {
+  const auto* x = reinterpret_cast<const float*>(record);
+  const MinimumSums<W> minimum_sums(record);
+  const F32x16 scale = load(floats);
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-    y[t] = fma(to_float(load_ints(sums.of[t])), mul(scale, broadcast(floats[8 * kTileRows + t])),
-               y[t]);
-  }
-  if constexpr (W::kHasMinimum) fold_minimum<W>(p, y);
-}
-
-__attribute__((always_inline)) inline void fold_halves(const Product& p, const Sums& first,
-                                                       const Sums& second, F32x16* y) {
-  const auto* floats = reinterpret_cast<const float*>(p.record);
-  const F32x16 scale = load(p.weights.scale(0));
-  const F32x16 second_scale = load(p.weights.scale(1));
-  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-    const F32x16 both = fma(to_float(load_ints(second.of[t])), second_scale,
-                            mul(to_float(load_ints(first.of[t])), scale));
-    y[t] = fma(both, broadcast(floats[8 * kTileRows + t]), y[t]);
+    const F32x16 sum = to_float_by_adding(load_ints(sums.of[t]));
+    y[t] = fma(sum, mul(scale, broadcast(x[8 * kTileRows + t])), y[t]);
+    if constexpr (W::kHasMinimum) y[t] = minimum_sums.add_to(y[t], floats + 32, t);
   }
 }
 
-// unpacker: of the strip, or null where its blocks are unpacked.
+// With two sums for each product conversions and additions share the two units.
+constexpr uint32_t kAddedRows = 8;
+__attribute__((always_inline)) inline F32x16 half_sums(const Sums& sums, uint32_t t) {
+  const I32x16 x = load_ints(sums.of[t]);
+  return t < kAddedRows ? to_float_by_adding(x) : to_float(x);
+}
+
+__attribute__((always_inline)) inline void fold_halves(const int32_t* record, const float* floats,
+                                                       const Sums* sums, F32x16* y) {
+  const auto* x = reinterpret_cast<const float*>(record);
+  const F32x16 scale = load(floats);
+  const F32x16 second_scale = load(floats + 16);
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    const F32x16 both = fma(half_sums(sums[1], t), second_scale, mul(half_sums(sums[0], t), scale));
+    y[t] = fma(both, broadcast(x[8 * kTileRows + t]), y[t]);
+  }
+}
+
+// Where the products of a strip find its blocks.
 template <class W>
-inline void unpack_for(const Product& p, Unpacker<W>* unpacker) {
-  if (unpacker == nullptr || p.begins_block == 0) return;
-  unpacker->next();
-  __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
+struct Blocks {
+  const uint8_t* strip;
+  uint8_t* unpacked;
+  [[nodiscard]] const uint8_t* quants(const Product& p) const {
+    return (kInPlace<W> ? strip : unpacked) + p.quants;
+  }
+  [[nodiscard]] const float* floats(const Product& p) const {
+    return reinterpret_cast<const float*>(unpacked + p.floats);
+  }
+};
+
+// gcc's tile loads and stores do not say that they touch memory.
+inline void keep_order() {
+  __asm__ volatile("" ::: "memory");
 }
 
-template <uint32_t kIndex, class W>
-__attribute__((always_inline)) inline void start_product(const Product& p, Unpacker<W>* unpacker,
-                                                         Sums* slots) {
-  unpack_for(p, unpacker);
-  start(Slot<kIndex>{}, reinterpret_cast<const uint8_t*>(p.record), p.weights.bytes, slots[kIndex]);
-}
-
-template <uint32_t kIndex, class W>
-__attribute__((always_inline)) inline void start_halves(const Product& p, Unpacker<W>* unpacker,
-                                                        Sums* slots) {
-  unpack_for(p, unpacker);
+template <uint32_t kTile, bool kUnpack, class W>
+__attribute__((always_inline)) inline void start_product(const Product& p, const Blocks<W>& blocks,
+                                                         Unpacker<W>& unpacker) {
+  if (kUnpack && p.begins_block != 0) unpacker.next();
+  keep_order();
   const auto* x = reinterpret_cast<const uint8_t*>(p.record);
-  start(Slot<kIndex>{}, x, p.weights.bytes, slots[kIndex]);
-  start(Slot<kIndex + 1>{}, x + 16, p.weights.bytes + 256, slots[kIndex + 1]);
-}
-
-template <class W>
-void dot_products(const Product* products, uint32_t n, Unpacker<W>* unpacker, F32x16* y) {
-  Sums slots[kSlots];
-  start_product<0>(products[0], unpacker, slots);
-  if (n > 1) start_product<1>(products[1], unpacker, slots);
-  if (n > 2) start_product<2>(products[2], unpacker, slots);
-  if (n > 3) start_product<3>(products[3], unpacker, slots);
-  for (uint32_t i = 0; i < n; i += 4) {
-    fold<W>(products[i], slots[0], y);
-    if (i + 4 < n) start_product<0>(products[i + 4], unpacker, slots);
-    if (i + 1 < n) fold<W>(products[i + 1], slots[1], y);
-    if (i + 5 < n) start_product<1>(products[i + 5], unpacker, slots);
-    if (i + 2 < n) fold<W>(products[i + 2], slots[2], y);
-    if (i + 6 < n) start_product<2>(products[i + 6], unpacker, slots);
-    if (i + 3 < n) fold<W>(products[i + 3], slots[3], y);
-    if (i + 7 < n) start_product<3>(products[i + 7], unpacker, slots);
+  if constexpr (W::kHalves) {
+    start(Tile<kTile>{}, x, blocks.quants(p));
+    start(Tile<kTile + 1>{}, x + 16, blocks.quants(p) + kHalfQuants);
+  } else {
+    start(Tile<kTile>{}, x, blocks.quants(p));
   }
 }
 
-template <class W>
-void dot_halves(const Product* products, uint32_t n, Unpacker<W>* unpacker, F32x16* y) {
+// Sums leave their tile two products later, so that storing them waits for nothing, and are folded
+// two products after that. The list has kSlots more products than n.
+template <bool kUnpack, class W>
+__attribute__((always_inline)) inline void dot_products(const Product* p, uint32_t n,
+                                                        const Blocks<W>& blocks,
+                                                        Unpacker<W>& unpacker, F32x16* y) {
   Sums slots[kSlots];
-  start_halves<0>(products[0], unpacker, slots);
-  if (n > 1) start_halves<2>(products[1], unpacker, slots);
+  start_product<0, kUnpack>(p[0], blocks, unpacker);
+  start_product<1, kUnpack>(p[1], blocks, unpacker);
+  finish(Tile<0>{}, slots[0]);
+  start_product<2, kUnpack>(p[2], blocks, unpacker);
+  finish(Tile<1>{}, slots[1]);
+  start_product<3, kUnpack>(p[3], blocks, unpacker);
+  const auto step = [&](auto tile, auto before, const Product* next)
+      __attribute__((always_inline)) {
+    keep_order();
+    fold<W>(next->record, blocks.floats(*next), slots[tile], y);
+    start_product<tile, kUnpack>(next[kSlots], blocks, unpacker);
+    finish(Tile<before>{}, slots[before]);
+  };
+  constexpr std::integral_constant<uint32_t, 0> k0;
+  constexpr std::integral_constant<uint32_t, 1> k1;
+  constexpr std::integral_constant<uint32_t, 2> k2;
+  constexpr std::integral_constant<uint32_t, 3> k3;
+  const Product* const end = p + n;
+  while (true) {
+    step(k0, k2, p);
+    if (p + 1 == end) break;
+    step(k1, k3, p + 1);
+    if (p + 2 == end) break;
+    step(k2, k0, p + 2);
+    if (p + 3 == end) break;
+    step(k3, k1, p + 3);
+    p += kSlots;
+    if (p == end) break;
+  }
+}
+
+template <bool kUnpack, class W>
+__attribute__((always_inline)) inline void dot_halves(const Product* p, uint32_t n,
+                                                      const Blocks<W>& blocks,
+                                                      Unpacker<W>& unpacker, F32x16* y) {
+  Sums slots[4][2];
+  start_product<0, kUnpack>(p[0], blocks, unpacker);
+  start_product<2, kUnpack>(p[1], blocks, unpacker);
+  finish(Tile<0>{}, slots[0][0]);
+  finish(Tile<1>{}, slots[0][1]);
+  start_product<0, kUnpack>(p[2], blocks, unpacker);
+  finish(Tile<2>{}, slots[1][0]);
+  finish(Tile<3>{}, slots[1][1]);
   for (uint32_t i = 0; i < n; i += 2) {
-    fold_halves(products[i], slots[0], slots[1], y);
-    if (i + 2 < n) start_halves<0>(products[i + 2], unpacker, slots);
-    if (i + 1 < n) fold_halves(products[i + 1], slots[2], slots[3], y);
-    if (i + 3 < n) start_halves<2>(products[i + 3], unpacker, slots);
+    keep_order();
+    fold_halves(p[i].record, blocks.floats(p[i]), slots[i % 4], y);
+    start_product<2, kUnpack>(p[i + 3], blocks, unpacker);
+    finish(Tile<0>{}, slots[(i + 2) % 4][0]);
+    finish(Tile<1>{}, slots[(i + 2) % 4][1]);
+    if (i + 1 == n) break;
+    keep_order();
+    fold_halves(p[i + 1].record, blocks.floats(p[i + 1]), slots[(i + 1) % 4], y);
+    start_product<0, kUnpack>(p[i + 4], blocks, unpacker);
+    finish(Tile<2>{}, slots[(i + 3) % 4][0]);
+    finish(Tile<3>{}, slots[(i + 3) % 4][1]);
   }
 }
 
-template <class W>
-void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float* out,
-               size_t out_stride) {
+template <bool kUnpack, class W>
+void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unpacker<W>& unpacker,
+               float* out, size_t out_stride) {
   F32x16 y[kTileRows];
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
   if constexpr (W::kHalves) {
-    dot_halves(products, n, unpacker, y);
+    dot_halves<kUnpack>(products, n, blocks, unpacker, y);
   } else {
-    dot_products(products, n, unpacker, y);
+    dot_products<kUnpack>(products, n, blocks, unpacker, y);
   }
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
 }
@@ -288,16 +373,26 @@ void dot_panel(const Product* products, uint32_t n, Unpacker<W>* unpacker, float
 // The first panel unpacks the strip on its way; while the others compute, the next strip comes
 // near.
 template <class W>
-void tile_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panels, size_t panel_words,
-              uint32_t n_panels, float* y, size_t y_stride, uint8_t* scratch) {
+void tile_dot(const TileStrips& strips, uint32_t n_columns, const int32_t* panels,
+              size_t panel_words, uint32_t n_panels, float* y, size_t y_stride, uint8_t* scratch) {
   configure_tiles<W::kHalves ? 16 : 32>();
   const uint32_t n_blocks = n_columns / kPanelColumns;
+  const uint32_t n_ring = n_panels == 1 ? kRingBlocks : n_blocks;
   auto* products = reinterpret_cast<Product*>(scratch + size_t{n_blocks} * kTileBlockBytes);
-  Unpacker<W> unpacker(strip, n_blocks, scratch);
-  for (uint32_t p = 0; p < n_panels; ++p) {
-    const uint32_t n = list_products(scratch, n_blocks, panels + p * panel_words, products);
-    if (p > 0) unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
-    dot_panel<W>(products, n, p == 0 ? &unpacker : nullptr, y + p * kTileRows * y_stride, y_stride);
+  uint32_t n = list_products<W>(n_blocks, n_ring, panels, products);
+  for (uint32_t s = 0; s < strips.n; ++s, y += kStripRows) {
+    const Blocks<W> blocks{strips.first + s * strips.bytes, scratch};
+    Unpacker<W> unpacker(blocks.strip, n_blocks, scratch, n_ring);
+    for (uint32_t p = 0; p < n_panels; ++p) {
+      float* const out = y + p * kTileRows * y_stride;
+      if (n_panels > 1) n = list_products<W>(n_blocks, n_ring, panels + p * panel_words, products);
+      if (p == 0) {
+        dot_panel<true>(products, n, blocks, unpacker, out, y_stride);
+      } else {
+        unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
+        dot_panel<false>(products, n, blocks, unpacker, out, y_stride);
+      }
+    }
   }
   _tile_release();
 }
