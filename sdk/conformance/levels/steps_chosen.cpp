@@ -14,7 +14,7 @@ namespace bp::conformance {
 
 namespace {
 
-using Rows = std::vector<uint32_t>;
+using RowIndices = std::vector<uint32_t>;
 
 constexpr int32_t id_of_row(uint32_t r) {
   return -1 - static_cast<int32_t>(r);
@@ -96,7 +96,7 @@ class Chain {
  private:
   void add_batch(const Plan& plan, uint32_t step, bool by_rows) {
     BatchBuilder batch;
-    Rows rows;
+    RowIndices rows;
     std::vector<bp_row_request> requests;
     for (const Part& part : plan[step]) {
       Ints tokens = part.tokens;
@@ -186,7 +186,7 @@ class TableSession {
   // Of a sequence each; every row is sampled.
   [[nodiscard]] static BatchBuilder batch_of(const Ints& tokens, uint32_t choice = BP_CHOOSE_BEST) {
     BatchBuilder batch = without_outputs(tokens);
-    Rows rows(tokens.size());
+    RowIndices rows(tokens.size());
     for (uint32_t r = 0; r < rows.size(); ++r) rows[r] = r;
     sample(batch, 1, rows, choice);
     return batch;
@@ -196,7 +196,7 @@ class TableSession {
     for (const int32_t token : tokens) batch.add_sequence({token}, 0);
     return batch;
   }
-  static void sample(BatchBuilder& batch, uint32_t output, const Rows& rows,
+  static void sample(BatchBuilder& batch, uint32_t output, const RowIndices& rows,
                      uint32_t choice = BP_CHOOSE_BEST) {
     bp_row_request request = plain_request();
     request.choice = choice;
