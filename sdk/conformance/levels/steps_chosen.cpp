@@ -231,12 +231,7 @@ class TableSession {
     at(kInfinite, 4) = infinity;
     at(kNan, 6) = std::numeric_limits<float>::quiet_NaN();
     std::fill_n(&at(kNothing, 0), kTokens, -infinity);
-    const uint32_t logits = builder_.add_value(kTokens);
-    const uint32_t weight = builder_.add_weight("table", BP_DTYPE_F32, {kTokens, kTokens}, table);
-    bp_attr_embed attributes{};
-    attributes.scale = 1;
-    builder_.add_op(BP_OP_EMBED, {builder_.add_ids()}, {logits}, {weight},
-                    ProgramBuilder::attributes(attributes));
+    const uint32_t logits = builder_.add_table_rows(kTokens, table);
     builder_.add_output(logits);
     builder_.add_selected_output(logits);
   }

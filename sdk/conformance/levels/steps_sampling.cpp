@@ -144,13 +144,7 @@ class SamplingSession {
     Floats table;
     for (const NamedRow& row : rows_)
       table.insert(table.end(), row.logits.begin(), row.logits.end());
-    const uint32_t logits = builder_.add_value(width);
-    const uint32_t weight =
-        builder_.add_weight("table", BP_DTYPE_F32, {rows_.size(), width}, table);
-    bp_attr_embed attributes{};
-    attributes.scale = 1;
-    builder_.add_op(BP_OP_EMBED, {builder_.add_ids()}, {logits}, {weight},
-                    ProgramBuilder::attributes(attributes));
+    const uint32_t logits = builder_.add_table_rows(width, table);
     builder_.add_output(logits);
     builder_.add_selected_output(logits);
     const auto obstacles = session_.obstacles(builder_.build());

@@ -90,6 +90,16 @@ class ProgramBuilder {
     return static_cast<uint32_t>(ops_.size() - 1);
   }
 
+  // The rows of a table [n_ids, width] that ids choose, which are an input of their own.
+  uint32_t add_table_rows(uint64_t width, const std::vector<float>& table) {
+    const uint32_t rows = add_value(width);
+    const uint32_t weight = add_weight("table", BP_DTYPE_F32, {table.size() / width, width}, table);
+    bp_attr_embed embed{};
+    embed.scale = 1;
+    add_op(BP_OP_EMBED, {add_ids()}, {rows}, {weight}, attributes(embed));
+    return rows;
+  }
+
   void name_op(uint32_t op, std::string name) {
     is_built_ = false;
     ops_[op].name = std::move(name);

@@ -107,13 +107,7 @@ TEST(CudaInFlight, TokensBeyondTheTableFailTheirSequence) {
   ProgramBuilder program;
   std::vector<float> table(kIds * kColumns, 0.0f);
   table[1 * kColumns + 5] = table[2 * kColumns + 3] = 1;  // 1 gives 5, 2 gives 3, others 0
-  const uint32_t logits = program.add_value(kColumns);
-  const uint32_t weight = program.add_weight("table", BP_DTYPE_F32, {kIds, kColumns}, table);
-  bp_attr_embed attributes{};
-  attributes.scale = 1;
-  program.add_op(BP_OP_EMBED, {program.add_ids()}, {logits}, {weight},
-                 ProgramBuilder::attributes(attributes));
-  program.add_output(logits);
+  program.add_output(program.add_table_rows(kColumns, table));
   BackendSession session(kFactory);
   session.compile(program.build(), small_options(), 4);
   std::deque<BatchBuilder> steps(2);
