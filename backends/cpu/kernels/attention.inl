@@ -42,11 +42,10 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
 template <class Type, uint32_t M>
 inline void score_rows(const KvTile& tile, const float* queries, size_t query_stride,
                        uint32_t head_dim, float* scores) {
+  constexpr uint32_t kGroups = kVectorsOfRows<M>;
   uint32_t group = tile.first;
-  if constexpr (kMaxPanel >= 8) {  // registers for four groups
-    for (; group + kTileGroups <= tile.end; group += kTileGroups) {
-      score_groups<Type, M, kTileGroups>(tile, group, queries, query_stride, head_dim, scores);
-    }
+  for (; group + kGroups <= tile.end; group += kGroups) {
+    score_groups<Type, M, kGroups>(tile, group, queries, query_stride, head_dim, scores);
   }
   for (; group < tile.end; ++group) {
     score_groups<Type, M, 1>(tile, group, queries, query_stride, head_dim, scores);
@@ -91,11 +90,10 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
 template <class Type, uint32_t M>
 inline void accumulate_rows(const KvTile& tile, const float* probabilities, uint32_t first,
                             uint32_t end, float* out, size_t out_stride) {
+  constexpr uint32_t kVectors = kVectorsOfRows<M>;
   uint32_t column = 0;
-  if constexpr (kMaxPanel >= 8) {
-    for (; column + 64 <= tile.value_stride; column += 64) {
-      accumulate_columns<Type, M, 4>(tile, column, probabilities, first, end, out, out_stride);
-    }
+  for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
+    accumulate_columns<Type, M, kVectors>(tile, column, probabilities, first, end, out, out_stride);
   }
   for (; column < tile.value_stride; column += 16) {
     accumulate_columns<Type, M, 1>(tile, column, probabilities, first, end, out, out_stride);

@@ -39,8 +39,8 @@ inline void score_groups_pairs(const KvTile& tile, uint32_t group, const float* 
 
 void score_tile_pairs(const KvTile& tile, const float* queries, size_t query_stride,
                       uint32_t n_rows, uint32_t head_dim, float* scores) {
-  constexpr uint32_t kGroups = kMaxPanel < 8 ? 1 : 4;  // by the number of registers
   for_few_rows(n_rows, [&](uint32_t row, auto m) {
+    constexpr uint32_t kGroups = kVectorsOfRows<m.value>;
     const float* own = queries + row * query_stride;
     float* to = scores + row * kTilePositions;
     uint32_t group = tile.first;
@@ -90,12 +90,11 @@ void accumulate_tile_pairs(const KvTile& tile, const float* probabilities, uint3
   for_few_rows(n_rows, [&](uint32_t row, auto m) {
     const float* own = probabilities + row * kTilePositions;
     float* to = out + row * out_stride;
+    constexpr uint32_t kVectors = kVectorsOfRows<m.value>;
     uint32_t column = 0;
-    if constexpr (kMaxPanel >= 8) {
-      for (; column + 64 <= tile.value_stride; column += 64) {
-        accumulate_columns_pairs<m.value, 4>(tile, column, own, first_pair, end_pair, to,
-                                             out_stride);
-      }
+    for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
+      accumulate_columns_pairs<m.value, kVectors>(tile, column, own, first_pair, end_pair, to,
+                                                  out_stride);
     }
     for (; column < tile.value_stride; column += 16) {
       accumulate_columns_pairs<m.value, 1>(tile, column, own, first_pair, end_pair, to, out_stride);

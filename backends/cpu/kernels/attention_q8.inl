@@ -198,12 +198,13 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const flo
 template <class Values, uint32_t M>
 inline void accumulate_rows_q8(const KvTile& tile, const float* probabilities, uint32_t first,
                                uint32_t end, float* out, size_t out_stride) {
+  constexpr uint32_t kVectors =
+      kVectorsOfRows<M> < Values::kVectors ? Values::kVectors : kVectorsOfRows<M>;
   constexpr uint32_t kStep = 16 * Values::kVectors;
   uint32_t column = 0;
-  if constexpr (kMaxPanel >= 8) {
-    for (; column + 64 <= tile.value_stride; column += 64) {
-      accumulate_columns_q8<Values, M, 4>(tile, column, probabilities, first, end, out, out_stride);
-    }
+  for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
+    accumulate_columns_q8<Values, M, kVectors>(tile, column, probabilities, first, end, out,
+                                               out_stride);
   }
   for (; column < tile.value_stride; column += kStep) {
     accumulate_columns_q8<Values, M, Values::kVectors>(tile, column, probabilities, first, end, out,

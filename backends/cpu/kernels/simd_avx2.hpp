@@ -16,13 +16,16 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
-inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
 #ifdef __AVXVNNI__
+inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr bool kSignedAsUnsigned = true;
+inline constexpr bool kSumsPairs = false;
 #else
+inline constexpr uint32_t kMaxPanel = 6;
 inline constexpr bool kSignedAsUnsigned = false;
+inline constexpr bool kSumsPairs = true;
 #endif
 
 struct F32x16 {
@@ -363,20 +366,59 @@ inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
 inline U8x64 prepare_signed(U8x64 x) {
   return x;
 }
-inline __m256i dot(__m256i sum, __m256i w, __m256i a) {
-  const __m256i pairs = _mm256_maddubs_epi16(w, a);
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+// Two sums of two products for each lane.
+struct I16x32 {
+  __m256i a, b;
+};
+// w times the four signed bytes of a, whose magnitude is at most 127; w at most 127: no pair
+// saturates.
+inline I16x32 multiply_pairs(U8x64 w, int32_t a) {
+  const __m256i four = _mm256_set1_epi32(a);
+  return {_mm256_maddubs_epi16(w.a, four), _mm256_maddubs_epi16(w.b, four)};
 }
-// sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 127: no pair saturates.
+// |w| is at most 128: no pair saturates.
+inline I16x32 multiply_signed_pairs(U8x64 w, int32_t a) {
+  const __m256i four = _mm256_set1_epi32(a);
+  return {_mm256_maddubs_epi16(_mm256_abs_epi8(w.a), _mm256_sign_epi8(four, w.a)),
+          _mm256_maddubs_epi16(_mm256_abs_epi8(w.b), _mm256_sign_epi8(four, w.b))};
+}
+// Compilers that see a chain of sums put them off, and all products wait in memory meanwhile.
+template <class Vectors>
+inline Vectors add_now(Vectors sum) {
+  asm("" : "+x"(sum.a), "+x"(sum.b));
+  return sum;
+}
+// sum + multiply_pairs(w, a), one of n_rows such sums. Six rows' leave four registers to work with,
+// and gcc spends more unless it is one piece.
+template <uint32_t n_rows>
+inline I16x32 add_multiplied_pairs(I16x32 sum, U8x64 w, const int32_t& a) {
+  if constexpr (n_rows <= 4) {
+    const I16x32 pairs = multiply_pairs(w, a);
+    return add_now(I16x32{_mm256_add_epi16(sum.a, pairs.a), _mm256_add_epi16(sum.b, pairs.b)});
+  } else {
+    __m256i four, pairs;
+    asm("vpbroadcastd %[a], %[four]\n\t"
+        "vpmaddubsw %[four], %[wa], %[pairs]\n\t"
+        "vpmaddubsw %[four], %[wb], %[four]\n\t"
+        "vpaddw %[pairs], %[sa], %[sa]\n\t"
+        "vpaddw %[four], %[sb], %[sb]"
+        : [sa] "+x"(sum.a), [sb] "+x"(sum.b), [four] "=&x"(four), [pairs] "=&x"(pairs)
+        : [wa] "x"(w.a), [wb] "x"(w.b), [a] "m"(a));
+    return sum;
+  }
+}
+// sum + both sums of each lane.
+inline I32x16 add_pairs(I32x16 sum, I16x32 pairs) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return add_now(I32x16{_mm256_add_epi32(sum.a, _mm256_madd_epi16(pairs.a, ones)),
+                        _mm256_add_epi32(sum.b, _mm256_madd_epi16(pairs.b, ones))});
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
-  const __m256i four = _mm256_set1_epi32(a);
-  return {dot(sum.a, w.a, four), dot(sum.b, w.b, four)};
+  return add_pairs(sum, multiply_pairs(w, a));
 }
-// |w| is at most 128 and |a| at most 127: no pair saturates.
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
-  const __m256i four = _mm256_set1_epi32(a);
-  return {dot(sum.a, _mm256_abs_epi8(w.a), _mm256_sign_epi8(four, w.a)),
-          dot(sum.b, _mm256_abs_epi8(w.b), _mm256_sign_epi8(four, w.b))};
+  return add_pairs(sum, multiply_signed_pairs(w, a));
 }
 #endif
 

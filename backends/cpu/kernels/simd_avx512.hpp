@@ -15,6 +15,7 @@ inline constexpr uint32_t kMaxPanel = 12;
 inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
 inline constexpr uint32_t kFloatColumns = 4;  // activation rows of a float tile
 inline constexpr bool kSignedAsUnsigned = true;
+inline constexpr bool kSumsPairs = false;
 
 struct F32x16 {
   __m512 v;

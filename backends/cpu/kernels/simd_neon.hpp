@@ -16,6 +16,7 @@ inline constexpr uint32_t kMaxPanel = 3;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
+inline constexpr bool kSumsPairs = false;
 
 struct F32x16 {
   float32x4_t v[4];

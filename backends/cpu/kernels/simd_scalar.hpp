@@ -16,6 +16,7 @@ inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
+inline constexpr bool kSumsPairs = false;
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));

@@ -11,7 +11,7 @@ namespace {
 template <uint32_t N>
 struct PanelRecord {
   const int32_t* words;
-  [[nodiscard]] int32_t quants(uint32_t k, uint32_t t) const { return words[k * N + t]; }
+  [[nodiscard]] const int32_t& quants(uint32_t k, uint32_t t) const { return words[k * N + t]; }
   [[nodiscard]] F32x16 scale(uint32_t t) const {
     return broadcast(reinterpret_cast<const float*>(words)[8 * N + t]);
   }
@@ -22,11 +22,44 @@ struct PanelRecord {
   [[nodiscard]] I32x16 half8(uint32_t t) const { return broadcast_int(words[11 * N + t]); }
 };
 
-template <class W, uint32_t N, int K>
-inline void dot_columns(const uint8_t* body, PanelRecord<N> x, I32x16* sums) {
-  const U8x64 w = W::template quants<K>(body);
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    sums[t] = W::kSigned ? dot_signed(sums[t], w, x.quants(K, t)) : dot(sums[t], w, x.quants(K, t));
+// Pairs of products that a sum of 16 bits has room for.
+template <class W>
+constexpr int kPairSums = 32767 / (2 * 127 * W::kLargest);
+
+template <class W, uint32_t N, int First, int End, class Pairs>
+__attribute__((always_inline)) inline void add_columns_in_pairs(const uint8_t* body,
+                                                                PanelRecord<N> x, Pairs* pairs) {
+  if constexpr (First < End) {
+    const auto w = W::template quants<First>(body);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      pairs[t] = add_multiplied_pairs<N>(pairs[t], w, x.quants(First, t));
+    }
+    add_columns_in_pairs<W, N, First + 1, End>(body, x, pairs);
+  }
+}
+
+// Adds columns [4 * First, 4 * End) of a block. Where products are summed in pairs first, these
+// take as many columns as 16 bits have room for.
+template <class W, uint32_t N, int First, int End>
+__attribute__((always_inline)) inline void sum_columns(const uint8_t* body, PanelRecord<N> x,
+                                                       I32x16* sums) {
+  if constexpr (First < End) {
+    const auto w = W::template quants<First>(body);
+    constexpr bool kInPairs = kSumsPairs && (kPairSums<W>) >= 2;
+    if constexpr (kInPairs) {
+      constexpr int kNext = First + kPairSums<W> < End ? First + kPairSums<W> : End;
+      decltype(multiply_pairs(w, 0)) pairs[N];
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) pairs[t] = multiply_pairs(w, x.quants(First, t));
+      add_columns_in_pairs<W, N, First + 1, kNext>(body, x, pairs);
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums[t] = add_pairs(sums[t], pairs[t]);
+      sum_columns<W, N, kNext, End>(body, x, sums);
+    } else {
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+        sums[t] = W::kSigned ? dot_signed(sums[t], w, x.quants(First, t))
+                             : dot(sums[t], w, x.quants(First, t));
+      }
+      sum_columns<W, N, First + 1, End>(body, x, sums);
+    }
   }
 }
 
@@ -58,22 +91,6 @@ inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
   }
 }
 
-// Sums of a half of the block (0 or 1).
-template <class W, uint32_t N>
-inline void sum_half(const uint8_t* body, PanelRecord<N> x, int half, I32x16* sums) {
-  if (half == 0) {
-    dot_columns<W, N, 0>(body, x, sums);
-    dot_columns<W, N, 1>(body, x, sums);
-    dot_columns<W, N, 2>(body, x, sums);
-    dot_columns<W, N, 3>(body, x, sums);
-  } else {
-    dot_columns<W, N, 4>(body, x, sums);
-    dot_columns<W, N, 5>(body, x, sums);
-    dot_columns<W, N, 6>(body, x, sums);
-    dot_columns<W, N, 7>(body, x, sums);
-  }
-}
-
 template <class W, uint32_t N>
 inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, const I32x16* sums,
                  F32x16* y) {
@@ -99,26 +116,29 @@ inline void dot_block(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x1
   const uint8_t* body = W::body(record, b);
   I32x16 sums[N];
   start_sums<W>(x, -1, sums);
-  sum_half<W>(body, x, 0, sums);
-  sum_half<W>(body, x, 1, sums);
+  sum_columns<W, N, 0, 8>(body, x, sums);
   fold<W>(record, b, x, sums, y);
+}
+
+template <class W, uint32_t N, int Half>
+inline void add_half_of_factors(const uint8_t* record, uint32_t b, PanelRecord<N> x,
+                                I32x16* totals) {
+  I32x16 sums[N];
+  start_sums<W>(x, Half, sums);
+  sum_columns<W, N, 4 * Half, 4 * Half + 4>(W::body(record, b), x, sums);
+  const Factors factors = W::factors(record, b, Half);
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    totals[t] = add_multiple(totals[t], sums[t], factors);
+  }
 }
 
 // The halves' sums times their factors are added as integers.
 template <class W, uint32_t N>
 inline void dot_block_of_factors(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  const uint8_t* body = W::body(record, b);
   I32x16 totals[N];
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) totals[t] = broadcast_int(0);
-  BP_UNROLL for (int half = 0; half < 2; ++half) {
-    I32x16 sums[N];
-    start_sums<W>(x, half, sums);
-    sum_half<W>(body, x, half, sums);
-    const Factors factors = W::factors(record, b, half);
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      totals[t] = add_multiple(totals[t], sums[t], factors);
-    }
-  }
+  add_half_of_factors<W, N, 0>(record, b, x, totals);
+  add_half_of_factors<W, N, 1>(record, b, x, totals);
   fold<W>(record, b, x, totals, y);
 }
 
@@ -129,19 +149,19 @@ inline void dot_block_of_halves(const uint8_t* record, uint32_t b, PanelRecord<N
   I32x16 sums[N];
   F32x16 both[N];
   start_sums<W>(x, 0, sums);
-  sum_half<W>(body, x, 0, sums);
+  sum_columns<W, N, 0, 4>(body, x, sums);
   const F32x16 first = W::scale(record, b, 0);
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) both[t] = mul(to_float(sums[t]), first);
   start_sums<W>(x, 1, sums);
-  sum_half<W>(body, x, 1, sums);
+  sum_columns<W, N, 4, 8>(body, x, sums);
   const F32x16 second = W::scale(record, b, 1);
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     y[t] = fma(fma(to_float(sums[t]), second, both[t]), x.scale(t), y[t]);
   }
 }
 
-// Few rows wait for memory, and the hardware's own prefetch stops at each page: what is far ahead is
-// asked for into the second-level cache, which waits for more lines at once than the first.
+// Few rows wait for memory, and the hardware's own prefetch stops at each page: what is far ahead
+// is asked for into the second-level cache, which waits for more lines at once than the first.
 constexpr uint32_t kPrefetchFarBytes = 3072;
 constexpr uint32_t kPrefetchNearBytes = 1024;
 constexpr uint32_t kPrefetchRows = 4;

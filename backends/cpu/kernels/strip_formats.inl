@@ -128,13 +128,17 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
   }
 };
 
-template <int Offset>
+// Bits: of a quant.
+template <int Offset, int Bits>
 struct Unsigned {
+  static_assert(Bits <= 7, "pairs of products with signed bytes are summed in 16 bits");
   static constexpr int kOffset = Offset;
+  static constexpr int kLargest = (1 << Bits) - 1;
   static constexpr bool kSigned = false;
 };
 struct Signed {
   static constexpr int kOffset = kSignedAsUnsigned ? 128 : 0;
+  static constexpr int kLargest = 128;
   static constexpr bool kSigned = true;
 };
 
@@ -157,35 +161,35 @@ inline U8x64 pairs_and_bits_of(const uint8_t* body) {
 }
 
 template <int Offset>
-struct Nibbles : Unsigned<Offset> {
+struct Nibbles : Unsigned<Offset, 4> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return nibbles_of<K>(body);
   }
 };
 template <int Offset>
-struct NibblesBits : Unsigned<Offset> {
+struct NibblesBits : Unsigned<Offset, 5> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return add_where<16>(nibbles_of<K>(body), body + 256 + 8 * K);
   }
 };
 template <int Offset>
-struct NibblesPairs : Unsigned<Offset> {
+struct NibblesPairs : Unsigned<Offset, 6> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return or_pair<K % 4>(nibbles_of<K>(body), load_bytes(body + 256 + 64 * (K / 4)));
   }
 };
 template <int Offset>
-struct Pairs : Unsigned<Offset> {
+struct Pairs : Unsigned<Offset, 2> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return pairs_of<K>(body);
   }
 };
 template <int Offset>
-struct PairsBits : Unsigned<Offset> {
+struct PairsBits : Unsigned<Offset, 3> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return pairs_and_bits_of<K>(body);
@@ -210,19 +214,28 @@ constexpr Table moved_up(const StripValues& values, int offset) {
   for (int i = 0; i < 16; ++i) table.of[i] = static_cast<uint8_t>(values.of[i] + offset);
   return table;
 }
-constexpr int kCodeOffset = 64;  // leaves what is looked up below 128
+// Bits of what is looked up, moved up by half of what they have room for.
+constexpr int code_bits(const StripValues& values) {
+  int bits = 4;
+  for (const int8_t value : values.of) {
+    while (value < -(1 << (bits - 1)) || value >= 1 << (bits - 1)) ++bits;
+  }
+  return bits;
+}
+template <const StripValues& Values>
+using Codes = Unsigned<1 << (code_bits(Values) - 1), code_bits(Values)>;
 
 template <const StripValues& Values>
-struct NibbleCodes : Unsigned<kCodeOffset> {
-  static constexpr Table kTable = moved_up(Values, kOffset);
+struct NibbleCodes : Codes<Values> {
+  static constexpr Table kTable = moved_up(Values, Codes<Values>::kOffset);
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return look_up(kTable.of, nibbles_of<K>(body));
   }
 };
 template <const StripValues& Values>
-struct PairsBitsCodes : Unsigned<kCodeOffset> {
-  static constexpr Table kTable = moved_up(Values, kOffset);
+struct PairsBitsCodes : Codes<Values> {
+  static constexpr Table kTable = moved_up(Values, Codes<Values>::kOffset);
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return look_up(kTable.of, pairs_and_bits_of<K>(body));

@@ -78,10 +78,11 @@ void set_scales(bp_dtype dtype, std::mt19937& engine, uint8_t* block) {
   }
 }
 
-// Rows of random blocks with scales of ordinary size.
-std::vector<uint8_t> random_rows(bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
+// Rows of blocks of random bytes from least to largest, with scales of ordinary size.
+std::vector<uint8_t> random_rows(bp_dtype dtype, uint32_t n_rows, uint32_t n_columns, int least = 0,
+                                 int largest = 255) {
   std::mt19937 engine(dtype * 1000 + n_columns);
-  std::uniform_int_distribution<int> byte(0, 255);
+  std::uniform_int_distribution<int> byte(least, largest);
   std::vector<uint8_t> rows(n_rows * row_bytes(dtype, n_columns));
   for (uint8_t& b : rows) b = static_cast<uint8_t>(byte(engine));
   const uint32_t block_bytes = dtype_info(dtype).block_bytes;
@@ -165,9 +166,11 @@ void dot(const Kernels& kernels, StripLayout layout, const uint8_t* strip, uint3
   dot({strip, 0, 1}, n_columns, panel.words.data(), panel.words.size(), 1, y, kStripRows, scratch);
 }
 
-void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
+// rows: of the type; x_of(n): activations [n, n_columns].
+template <class F>
+void test_strip(const Kernels& kernels, bp_dtype dtype, const std::vector<uint8_t>& rows,
+                uint32_t n_rows, uint32_t n_columns, F&& x_of) {
   const StripLayout layout = *strip_layout_of(dtype);
-  const std::vector<uint8_t> rows = random_rows(dtype, n_rows, n_columns);
   const size_t stride = row_bytes(dtype, n_columns);
   std::vector<uint8_t> memory(strip_bytes(layout, n_columns) + 64);
   auto* strip = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
@@ -180,7 +183,7 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_
   }
   for (const uint32_t n : kPanelWidths) {
     if (n > kernels.max_panel_rows) continue;
-    const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
+    const Panel panel = make_panel(kernels, x_of(n), n, n_columns);
     std::vector<float> y(n * kStripRows, NAN);
     dot(kernels, layout, strip, n_columns, panel, n, y.data());
     for (uint32_t t = 0; t < n; ++t) {
@@ -196,6 +199,11 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_
   }
 }
 
+void test_strip(const Kernels& kernels, bp_dtype dtype, uint32_t n_rows, uint32_t n_columns) {
+  test_strip(kernels, dtype, random_rows(dtype, n_rows, n_columns), n_rows, n_columns,
+             [&](uint32_t n) { return activations(n, n_columns); });
+}
+
 TEST(StripDot, AgreesWithDecodedWeights) {
   for (const Isa isa : available_isas()) {
     SCOPED_TRACE(isa_name(isa));
@@ -205,6 +213,23 @@ TEST(StripDot, AgreesWithDecodedWeights) {
         test_strip(kernels_of(isa), dtype, kStripRows, n_blocks * block);
       }
       test_strip(kernels_of(isa), dtype, 5, 3 * block);
+    }
+  }
+}
+
+// Sums in integers of few bits have room for the largest quants times the largest activations.
+TEST(StripDot, HasRoomForTheLargestSums) {
+  for (const Isa isa : available_isas()) {
+    SCOPED_TRACE(isa_name(isa));
+    for (const bp_dtype dtype : block_types()) {
+      const uint32_t n_columns = 2 * std::max(dtype_info(dtype).block_elements, kPanelColumns);
+      for (const int byte : {0x00, 0x77, 0x7f, 0x80, 0x88, 0xff}) {
+        for (const float x : {1.0f, -1.0f}) {
+          const auto rows = random_rows(dtype, kStripRows, n_columns, byte, byte);
+          test_strip(kernels_of(isa), dtype, rows, kStripRows, n_columns,
+                     [&](uint32_t n) { return std::vector<float>(size_t{n} * n_columns, x); });
+        }
+      }
     }
   }
 }
