@@ -160,7 +160,9 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   BP_ASSIGN(KvCache kv, make_kv(*view, options));
   BP_ASSIGN(const MemoryNeeds needs, memory_needs(*view, options));
   WeightPreparation preparation(host_, options, settings_.prepare, needs);
-  BP_ASSIGN(Plan plan, Planner(*view, weights_, preparation.prepare(), overrides).run());
+  BP_ASSIGN(
+      Plan plan,
+      Planner(*view, weights_, preparation.prepare(), overrides, options.max_step_tokens).run());
   BP_TRY(preparation.place(plan.weights, weights_, *team));
   auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),
                                                     std::move(kv));

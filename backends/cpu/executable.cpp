@@ -55,10 +55,10 @@ Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
   // An output has each of a step's tokens once at most.
   const StageLimits limits{options_.max_step_tokens,
                            std::min(options_.max_output_rows, options_.max_step_tokens), &kernels_};
-  buffer_bytes_ = lay_out_buffers(plan_, limits);
   shared_bytes_ = plan_.shared_bytes(limits);
   scratch_bytes_ = plan_.scratch_bytes(limits);
-  const size_t bytes = buffer_bytes_ + shared_bytes_ + n_threads_ * scratch_bytes_;
+  buffers_begin_ = shared_bytes_ + n_threads_ * scratch_bytes_;
+  const size_t bytes = buffers_begin_ + lay_out_buffers(plan_, limits);
   BP_ASSIGN(workspace_, AlignedBuffer::allocate(bytes, "the workspace of a step"));
   return {};
 }
@@ -99,12 +99,13 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
 
 // Of the workspace, what steps need that put out few rows: those of many may be most of it.
 std::vector<ByteRange> CpuExecutable::first_written() const {
-  constexpr uint32_t kFewRows = 4;
   constexpr size_t kPart = size_t{4} << 20;
-  const StageLimits few{options_.max_step_tokens, std::min(options_.max_output_rows, kFewRows),
-                        &kernels_};
+  const StageLimits few{options_.max_step_tokens,
+                        std::min(options_.max_output_rows, kFewOutputRows), &kernels_};
   std::vector<ByteRange> ranges = written_ranges(plan_, few);
-  ranges.push_back({buffer_bytes_, workspace_.size()});
+  for (ByteRange& range : ranges)
+    range = {buffers_begin_ + range.begin, buffers_begin_ + range.end};
+  ranges.push_back({0, buffers_begin_});
   std::vector<ByteRange> parts;
   for (const ByteRange& range : ranges) {
     for (size_t begin = range.begin; begin < range.end; begin += kPart) {

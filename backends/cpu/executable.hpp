@@ -45,11 +45,13 @@ class CpuExecutable : public Executable {
   friend class Step;
 
   [[nodiscard]] std::vector<ByteRange> first_written() const;
-  // Workspace: the buffers, then what stages share, then the workers' scratch.
-  [[nodiscard]] uint8_t* shared() const { return workspace_.data() + buffer_bytes_; }
+  // Workspace: what stages share, the workers' scratch, then the buffers, whose end few steps
+  // reach.
+  [[nodiscard]] uint8_t* shared() const { return workspace_.data(); }
   [[nodiscard]] uint8_t* scratch(uint32_t worker) const {
     return shared() + shared_bytes_ + worker * scratch_bytes_;
   }
+  [[nodiscard]] uint8_t* buffers() const { return workspace_.data() + buffers_begin_; }
 
   std::shared_ptr<const ProgramView> program_;
   bp_compile_options options_;
@@ -63,9 +65,9 @@ class CpuExecutable : public Executable {
   Plan plan_;
   WeightStream stream_;
   AlignedBuffer workspace_;
-  size_t buffer_bytes_ = 0;
   size_t shared_bytes_ = 0;
   size_t scratch_bytes_ = 0;  // of a worker
+  size_t buffers_begin_ = 0;
   WorkShares shares_;
   uint64_t last_ticket_ = 0;
 };

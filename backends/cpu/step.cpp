@@ -22,7 +22,7 @@ Step::Step(CpuExecutable& executable, const bp_batch& batch)
   }
   is_direct_.resize(wanted_.size());
   for (const Buffer& buffer : plan.buffers) {
-    auto* data = reinterpret_cast<float*>(executable.workspace_.data() + buffer.offset);
+    auto* data = reinterpret_cast<float*>(executable.buffers() + buffer.offset);
     values_.push_back({data, buffer.stride()});
   }
   running_.assign(batch.n_seqs, 1);

@@ -31,18 +31,10 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
   return all;
 }
 
-}  // namespace
-
-size_t lay_out_buffers(Plan& plan, const StageLimits& limits) {
-  const std::vector<Lifetime> lives = lifetimes(plan);
-  std::vector<uint32_t> order;
-  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
-    if (lives[b].first != ~0u) order.push_back(b);
-  }
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
-    return plan.buffers[a].bytes(limits) > plan.buffers[b].bytes(limits);
-  });
-  // The largest first, each at the lowest place free during its life.
+// Gives the buffers, in this order, the lowest offsets free during their lives; returns the bytes
+// they take.
+size_t place(Plan& plan, const std::vector<Lifetime>& lives, const std::vector<uint32_t>& order,
+             const StageLimits& limits) {
   size_t total = 0;
   std::vector<uint32_t> placed;
   for (const uint32_t b : order) {
@@ -63,6 +55,34 @@ size_t lay_out_buffers(Plan& plan, const StageLimits& limits) {
     placed.push_back(b);
   }
   return total;
+}
+
+size_t touched_bytes(const Plan& plan, const StageLimits& limits) {
+  size_t bytes = 0;
+  for (const ByteRange& range : written_ranges(plan, limits)) bytes += range.end - range.begin;
+  return bytes;
+}
+
+}  // namespace
+
+size_t lay_out_buffers(Plan& plan, const StageLimits& limits) {
+  const std::vector<Lifetime> lives = lifetimes(plan);
+  StageLimits few = limits;
+  few.max_output_rows = std::min(limits.max_output_rows, kFewOutputRows);
+  std::vector<uint32_t> by_size;
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    if (lives[b].first != ~0u) by_size.push_back(b);
+  }
+  std::ranges::stable_sort(by_size, [&](uint32_t a, uint32_t b) {
+    return plan.buffers[a].bytes(few) > plan.buffers[b].bytes(few);
+  });
+  // A chain of layers fits best in order of time, buffers of many sizes the largest first.
+  std::vector<uint32_t> by_time = by_size;
+  std::ranges::stable_sort(by_time, {}, [&](uint32_t b) { return lives[b].first; });
+  place(plan, lives, by_size, limits);
+  const size_t touched = touched_bytes(plan, few);
+  const size_t total = place(plan, lives, by_time, limits);
+  return touched_bytes(plan, few) <= touched ? total : place(plan, lives, by_size, limits);
 }
 
 std::vector<ByteRange> written_ranges(const Plan& plan, const StageLimits& limits) {
@@ -90,7 +110,8 @@ std::vector<WeightStream::Use> Plan::mapped_weights() const {
   std::vector<WeightStream::Use> uses;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i]->owned_bytes() != 0) continue;
-    uses.push_back({weight_stages[i], weights[i]->bytes(), weight_is_chosen[i]});
+    uses.push_back(
+        {weight_stages[i], weights[i]->bytes(), weight_is_chosen[i], weight_last_stages[i]});
   }
   return uses;
 }

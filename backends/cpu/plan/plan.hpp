@@ -20,7 +20,7 @@ struct Buffer {
   size_t offset = 0;       // in the workspace, by lay_out_buffers
   [[nodiscard]] size_t stride() const { return (size_t{width} + 15) / 16 * 16; }
   [[nodiscard]] size_t bytes(const StageLimits& limits) const {
-    return limits.max_rows(count.rows) * stride() * sizeof(float);
+    return limits.max_rows(count) * stride() * sizeof(float);
   }
 };
 
@@ -38,10 +38,11 @@ struct Plan {
   std::vector<uint32_t> vocabularies;  // rows of the tables that token ids index
   std::vector<uint32_t> positions;     // positions of the tables that positions index
 
-  // In the order of their use, with the first stage that may read them, and whether it reads only
-  // those that rows choose.
+  // In the order of their use, with the first stage and the last that may read them, and whether it
+  // reads only those that rows choose.
   std::vector<std::shared_ptr<PreparedWeight>> weights;
   std::vector<uint32_t> weight_stages;
+  std::vector<uint32_t> weight_last_stages;
   std::vector<bool> weight_is_chosen;
   std::vector<WeightRows> tables;                            // looked up row by row where they are
   std::vector<std::unique_ptr<std::vector<float>>> vectors;  // norms, biases, frequencies
@@ -52,6 +53,9 @@ struct Plan {
   [[nodiscard]] size_t scratch_bytes(const StageLimits& limits) const;  // of a worker
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const;
 };
+
+// Most steps put out so few rows: what more of them would take is left untouched till then.
+inline constexpr uint32_t kFewOutputRows = 4;
 
 // Gives every buffer an offset such that buffers in use together do not overlap; returns the bytes
 // they take.

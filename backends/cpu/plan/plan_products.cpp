@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backends/cpu/plan/planner.hpp"
 
 namespace bp::cpu {
@@ -112,21 +114,49 @@ Status Planner::plan_gated_mlp(const bp_op& op) {
 
   MatmulSpec hidden;
   hidden.input = take_rows(op.inputs[0]);
+  hidden.input.count = in_passes(hidden.input.count, n_ff);
   hidden.gated = true;
   hidden.activation = attributes_of<bp_attr_gated_mlp>(op).activation;
+  hidden.out_holds_pass = true;
   const RowCount count = hidden.input.count;
   const uint32_t between = add_buffer(count, n_ff);
+  const size_t first_weight = plan_.weights.size();
   BP_TRY(add_projection(hidden, op, 0, 0, n_ff, gate_bias, between));
   BP_TRY(add_projection(hidden, op, packed ? 0 : 1, packed ? n_ff : 0, n_ff, up_bias, between));
-  BP_TRY(add_products(op, std::move(hidden)));
+  BP_TRY(add_products(op, hidden));
 
   MatmulSpec down;
   down.input.buffer = between;
   down.input.width = n_ff;
   down.input.count = count;
+  down.input.holds_pass = true;
   BP_TRY(add_projection(down, op, 2, 0, value(op.outputs[0]).width, vector(op, 5), 0));
   down.projections[0].out = open_product(op.outputs[0], down.residual);
-  return add_products(op, std::move(down));
+  BP_TRY(add_products(op, down));
+  add_passes(std::move(hidden), std::move(down));
+  for (size_t i = first_weight; i < plan_.weights.size(); ++i) {
+    plan_.weight_last_stages[i] = static_cast<uint32_t>(plan_.stages.size() - 1);
+  }
+  return {};
+}
+
+// The stages of the passes behind the first, which read the same weights.
+void Planner::add_passes(MatmulSpec hidden, MatmulSpec down) {
+  const RowCount& count = hidden.input.count;
+  for (uint32_t pass = 1; uint64_t{pass} * count.most < max_tokens_; ++pass) {
+    hidden.input.count.pass = down.input.count.pass = pass;
+    add_stage<MatmulStage>(hidden);
+    add_stage<MatmulStage>(down);
+  }
+}
+
+RowCount Planner::in_passes(RowCount count, uint32_t width) const {
+  constexpr size_t kPassBytes = size_t{10} << 20;
+  if (count.rows != BP_ROWS_TOKENS || !overrides_.empty()) return count;
+  const size_t fitting = kPassBytes / (size_t{width} * sizeof(float));
+  const size_t most = std::max<size_t>(fitting / RowCount::kUnit, 1) * RowCount::kUnit;
+  if (most < max_tokens_) count.most = static_cast<uint32_t>(most);
+  return count;
 }
 
 }  // namespace bp::cpu

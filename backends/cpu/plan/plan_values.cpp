@@ -17,6 +17,7 @@ uint32_t Planner::add_buffer(RowCount count, uint32_t width) {
 std::shared_ptr<const PreparedWeight> Planner::add_weight(const WeightRows& rows, bool is_chosen) {
   plan_.weights.push_back(weights_.get(rows, prepare_));
   plan_.weight_stages.push_back(static_cast<uint32_t>(plan_.stages.size()));
+  plan_.weight_last_stages.push_back(plan_.weight_stages.back());
   plan_.weight_is_chosen.push_back(is_chosen);
   return plan_.weights.back();
 }

@@ -6,8 +6,12 @@
 namespace bp::cpu {
 
 Planner::Planner(const ProgramView& program, WeightStore& weights, Prepare prepare,
-                 const Overrides& overrides)
-    : program_(program), weights_(weights), prepare_(prepare), overrides_(overrides) {
+                 const Overrides& overrides, uint32_t max_tokens)
+    : program_(program),
+      weights_(weights),
+      prepare_(prepare),
+      overrides_(overrides),
+      max_tokens_(max_tokens) {
   plan_.kernel_failure = overrides.failure();
   uses_.resize(program.values().size());
   buffers_.resize(program.values().size());

@@ -24,9 +24,10 @@ namespace bp::cpu {
 
 class Planner {
  public:
-  // The program has passed check; its weights' data outlives the plan.
+  // The program has passed check; its weights' data outlives the plan. max_tokens: of a step; 0
+  // plans for few.
   Planner(const ProgramView& program, WeightStore& weights, Prepare prepare,
-          const Overrides& overrides = {});
+          const Overrides& overrides = {}, uint32_t max_tokens = 0);
 
   // Its weights are still to be placed.
   Result<Plan> run();
@@ -46,6 +47,9 @@ class Planner {
   Status plan_qkv(const bp_op& op);
   Status plan_gated_mlp(const bp_op& op);
   Status plan_product(const bp_op& op, MatmulSpec spec);
+  // Cuts rows into passes where an intermediate of so many columns is large for all of them.
+  [[nodiscard]] RowCount in_passes(RowCount count, uint32_t width) const;
+  void add_passes(MatmulSpec hidden, MatmulSpec down);
   // The buffer for the product that becomes value y; may name a residual to be added to it.
   uint32_t open_product(uint32_t y, std::optional<uint32_t>& residual);
   // Rows [first, first + n) of a weight of the op.
@@ -147,6 +151,7 @@ class Planner {
   WeightStore& weights_;
   const Prepare prepare_;
   const Overrides overrides_;
+  const uint32_t max_tokens_;
 
   Plan plan_;
   std::vector<Use> uses_;                         // of values

@@ -90,7 +90,7 @@ Activations ActivationMaker::place(const StepContext& step, uint32_t n_rows,
     out.float_stride = float_stride(source_.width);
   } else if (source_.is_plain()) {
     const RowsView& rows = step.values[source_.buffer];
-    out.floats = rows.data;
+    out.floats = rows.row(source_.first(step));
     out.float_stride = rows.stride;
   }
   return out;

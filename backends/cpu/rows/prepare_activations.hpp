@@ -14,7 +14,7 @@ class ActivationMaker {
 
   [[nodiscard]] size_t scratch_bytes(const Kernels& kernels) const;
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const {
-    return bytes(limits.max_rows(source_.count.rows), *limits.kernels);
+    return bytes(limits.max_rows(source_.count), *limits.kernels);
   }
 
   // The phase that prepares rows in step.shared; without items where every worker prepares them.

@@ -16,9 +16,15 @@ struct RowSource {
   RowCount count;  // of the rows read
   std::optional<Normalization> norm;
   std::optional<uint32_t> selected_for;  // output whose token rows are read
+  bool holds_pass = false;               // the buffer has the rows of a pass alone
 
+  // Of the pass's rows.
   [[nodiscard]] const float* row(const StepContext& step, uint32_t r) const {
-    return step.values[buffer].row(selected_for ? step.outputs[*selected_for][r] : r);
+    const uint32_t at = first(step) + r;
+    return step.values[buffer].row(selected_for ? step.outputs[*selected_for][at] : at);
+  }
+  [[nodiscard]] uint32_t first(const StepContext& step) const {
+    return holds_pass ? 0 : count.range(step).begin;
   }
   // Whether rows are read as they stand in the buffer.
   [[nodiscard]] bool is_plain() const { return !norm && !selected_for; }

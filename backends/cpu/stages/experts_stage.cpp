@@ -69,7 +69,7 @@ ExpertsShape ExpertsStage::shape(uint32_t n_rows, const Kernels& kernels) const 
 }
 
 size_t ExpertsStage::shared_bytes(const StageLimits& limits) const {
-  return ExpertsMemory::bytes(shape(limits.max_rows(spec_.input.count.rows), *limits.kernels));
+  return ExpertsMemory::bytes(shape(limits.max_rows(spec_.input.count), *limits.kernels));
 }
 
 ExpertsMemory ExpertsStage::memory(const StepContext& step) const {

@@ -36,7 +36,7 @@ size_t GroupMatmulStage::scratch_bytes(const StageLimits& limits) const {
 }
 
 size_t GroupMatmulStage::shared_bytes(const StageLimits& limits) const {
-  return RowsByMatrix::bytes(n_matrices(), limits.max_rows(spec_.count.rows) * spec_.n_groups,
+  return RowsByMatrix::bytes(n_matrices(), limits.max_rows(spec_.count) * spec_.n_groups,
                              chunk_.rows(*limits.kernels));
 }
 

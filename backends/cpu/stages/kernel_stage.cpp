@@ -30,7 +30,7 @@ void KernelStage::run_part(const StepContext& step, uint32_t part, uint8_t* scra
 }
 
 size_t KernelStage::scratch_bytes(const StageLimits& limits) const {
-  return kernel_->scratch_bytes(limits.max_rows(count_.rows));
+  return kernel_->scratch_bytes(limits.max_rows(count_));
 }
 
 }  // namespace bp::cpu

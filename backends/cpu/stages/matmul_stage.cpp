@@ -28,6 +28,7 @@ struct MatmulStage::Piece {
   uint32_t projection;
   Range strips;
   uint32_t first, n;
+  uint32_t out;  // where the first row goes
 
   [[nodiscard]] uint32_t column() const { return strips.begin * kStripRows; }
   [[nodiscard]] uint32_t n_columns(const PreparedWeight& weight) const {
@@ -39,6 +40,7 @@ struct MatmulStage::Piece {
 // lie within one projection; gate and up strips count together.
 struct MatmulStage::Cut {
   uint32_t n_rows, chunk_rows;
+  uint32_t out;  // where the first row goes
   uint32_t piece_strips;
   uint32_t n_pieces;  // of a chunk
   [[nodiscard]] uint32_t n_chunks() const { return (n_rows + chunk_rows - 1) / chunk_rows; }
@@ -87,7 +89,9 @@ void MatmulStage::run(const StepContext& step, const Worker& worker, uint32_t ph
 }
 
 MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
-  Cut cut{spec_.input.count.of(step), chunk_.rows(*step.kernels), 0, 0};
+  const Range rows = spec_.input.count.range(step);
+  Cut cut{rows.end - rows.begin, chunk_.rows(*step.kernels), spec_.out_holds_pass ? 0 : rows.begin,
+          0, 0};
   const size_t n_projections = spec_.gated ? 1 : spec_.projections.size();
   const auto count = [&](auto&& n_of) {
     uint32_t n = 0;
@@ -104,6 +108,7 @@ MatmulStage::Piece MatmulStage::piece(const Cut& cut, uint32_t item) const {
   Piece piece{};
   piece.first = item / cut.n_pieces * cut.chunk_rows;
   piece.n = std::min(cut.chunk_rows, cut.n_rows - piece.first);
+  piece.out = cut.out + piece.first;
   uint32_t begin = item % cut.n_pieces;  // in pieces
   while (true) {
     const uint32_t n_strips = spec_.projections[piece.projection].weight->n_strips();
@@ -138,8 +143,7 @@ void MatmulStage::run_piece(const StepContext& step, const Activations& x, const
                             const Scratch& scratch) const {
   const Projection& projection = spec_.projections[piece.projection];
   const RowsView& out = step.values[projection.out];
-  dot_piece(step, x, projection, piece, {out.row(piece.first) + piece.column(), out.stride},
-            scratch);
+  dot_piece(step, x, projection, piece, {out.row(piece.out) + piece.column(), out.stride}, scratch);
   if (spec_.gated) {
     dot_piece(step, x, spec_.projections[1], piece, {scratch.up, kPieceColumns}, scratch);
   }
@@ -172,7 +176,7 @@ void MatmulStage::finish(const StepContext& step, const Projection& projection, 
   const uint32_t column = piece.column();
   const float* up_bias = spec_.gated ? spec_.projections[1].bias : nullptr;
   for (uint32_t t = 0; t < piece.n; ++t) {
-    float* y = step.values[projection.out].row(piece.first + t) + column;
+    float* y = step.values[projection.out].row(piece.out + t) + column;
     if (projection.bias != nullptr) kernels.add(y, projection.bias + column, y, n);
     if (spec_.activation != 0) kernels.activate(spec_.activation, y, y, n);
     if (spec_.gated) {
@@ -183,7 +187,7 @@ void MatmulStage::finish(const StepContext& step, const Projection& projection, 
     if (spec_.scale != 1) kernels.scale(y, spec_.scale, y, n);
     if (spec_.softcap != 0) kernels.softcap(y, spec_.softcap, y, n);
     if (spec_.residual) {
-      kernels.add(y, step.values[*spec_.residual].row(piece.first + t) + column, y, n);
+      kernels.add(y, step.values[*spec_.residual].row(piece.out + t) + column, y, n);
     }
   }
 }

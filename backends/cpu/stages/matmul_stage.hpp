@@ -31,6 +31,7 @@ struct MatmulSpec {
   float scale = 1;
   float softcap = 0;
   std::optional<uint32_t> residual;  // buffer, with one projection
+  bool out_holds_pass = false;       // what is written has the rows of a pass alone
 };
 
 class MatmulStage : public Stage {

@@ -2,6 +2,7 @@
 // A stage: work of a step, in phases of items that workers take. A phase begins when the items of
 // the one before are complete.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -50,6 +51,30 @@ struct Range {
   return {cut(i), cut(i + 1)};
 }
 
+// Which rows a value has; BP_ROWS_* and the output's index. Of many rows a pass takes a part, so
+// that what lies between two stages need not be held for all of them at once.
+struct RowCount {
+  uint32_t rows = BP_ROWS_TOKENS;
+  uint32_t output = 0;
+  uint32_t pass = 0;
+  uint32_t most = ~0u;  // rows of a pass, a multiple of kUnit; ~0: one pass takes all
+
+  static constexpr uint32_t kUnit = 48;  // whole panels of all kernels
+
+  // As few passes as can be, of whole units alike; the last may be short.
+  [[nodiscard]] Range range(const StepContext& step) const {
+    const uint32_t n = step.n_rows(rows, output);
+    if (n <= most) return pass == 0 ? Range{0, n} : Range{n, n};
+    const uint32_t n_passes = (n + most - 1) / most;
+    const uint32_t of_pass = (n + n_passes * kUnit - 1) / (n_passes * kUnit) * kUnit;
+    return {std::min(n, pass * of_pass), std::min(n, (pass + 1) * of_pass)};
+  }
+  [[nodiscard]] uint32_t of(const StepContext& step) const {
+    const Range own = range(step);
+    return own.end - own.begin;
+  }
+};
+
 // One thread of the team during a step.
 struct Worker {
   uint32_t index;
@@ -65,8 +90,8 @@ struct StageLimits {
   uint32_t max_tokens;
   uint32_t max_output_rows;
   const Kernels* kernels;
-  [[nodiscard]] uint32_t max_rows(uint32_t rows) const {
-    return rows == BP_ROWS_TOKENS ? max_tokens : max_output_rows;
+  [[nodiscard]] uint32_t max_rows(const RowCount& count) const {
+    return std::min(count.most, count.rows == BP_ROWS_TOKENS ? max_tokens : max_output_rows);
   }
 };
 
@@ -92,13 +117,6 @@ class Stage {
   // Buffers it reads and writes, for their lifetimes.
   std::vector<uint32_t> reads;
   std::vector<uint32_t> writes;
-};
-
-// Which rows a value has; BP_ROWS_* and the output's index.
-struct RowCount {
-  uint32_t rows = BP_ROWS_TOKENS;
-  uint32_t output = 0;
-  [[nodiscard]] uint32_t of(const StepContext& step) const { return step.n_rows(rows, output); }
 };
 
 }  // namespace bp::cpu

@@ -18,11 +18,12 @@ class TinyLlama {
   static constexpr uint32_t kLayers = 2, kDim = 32, kHeads = 4, kKvHeads = 2, kHeadDim = 8,
                             kFf = 64, kVocab = 40;
 
-  // Composites of the kinds `inlined` are replaced by the bodies of their specs.
+  // Composites of the kinds `inlined` are replaced by the bodies of their specs. n_ff: columns of
+  // the MLP's intermediate.
   explicit TinyLlama(bp_dtype dtype = BP_DTYPE_F32, uint32_t window = 0,
                      const std::vector<OpSpec>& specs = kNoSpecs,
-                     std::set<std::string> inlined = {})
-      : dtype_(dtype), window_(window), writer_(builder_, specs, std::move(inlined)) {
+                     std::set<std::string> inlined = {}, uint32_t n_ff = kFf)
+      : dtype_(dtype), window_(window), n_ff_(n_ff), writer_(builder_, specs, std::move(inlined)) {
     const uint32_t group = builder_.add_kv_group(window);
     for (uint32_t i = 0; i < kLayers; ++i)
       builder_.add_kv_slot({group, kKvHeads, kHeadDim, kHeadDim});
@@ -123,8 +124,8 @@ class TinyLlama {
     attributes.activation = BP_ACT_SILU;
     delta_ = builder_.add_value(kDim);
     add(BP_OP_GATED_MLP, {x}, {delta_},
-        {matrix(prefix + "gate", kFf, kDim), matrix(prefix + "up", kFf, kDim),
-         matrix(prefix + "down", kDim, kFf)},
+        {matrix(prefix + "gate", n_ff_, kDim), matrix(prefix + "up", n_ff_, kDim),
+         matrix(prefix + "down", kDim, n_ff_)},
         ProgramBuilder::attributes(attributes));
   }
 
@@ -139,6 +140,7 @@ class TinyLlama {
 
   bp_dtype dtype_;
   uint32_t window_;
+  uint32_t n_ff_;
   ProgramBuilder builder_;
   OpWriter writer_;
   uint32_t n_ops_ = 0;

@@ -14,9 +14,9 @@ namespace {
 
 class PlanTest : public testing::Test {
  protected:
-  Plan plan_of(conformance::TinyLlama& llama) {
+  Plan plan_of(conformance::TinyLlama& llama, uint32_t max_tokens = 0) {
     const ProgramView view(llama.program());
-    Result<Plan> plan = Planner(view, weights_, Prepare::kRepack).run();
+    Result<Plan> plan = Planner(view, weights_, Prepare::kRepack, {}, max_tokens).run();
     EXPECT_TRUE(plan.ok()) << plan.status().message();
     return std::move(plan).value();
   }
@@ -106,6 +106,68 @@ TEST_F(PlanTest, BuffersInUseTogetherDoNotOverlap) {
     }
   }
   EXPECT_LT(total, sum) << "memory is used again";
+}
+
+TEST_F(PlanTest, LayersTakeNoMoreMemoryThanOneNeedsAtATime) {
+  conformance::TinyLlama llama;
+  Plan plan = plan_of(llama);
+  const StageLimits limits{512, 512, &kernels_of(Isa::kScalar)};
+  lay_out_buffers(plan, limits);
+  std::vector<size_t> needed(plan.stages.size());
+  for (const Buffer& buffer : plan.buffers) {
+    const auto index = static_cast<uint32_t>(&buffer - plan.buffers.data());
+    const auto uses = [&](const auto& stage) {
+      return std::ranges::count(stage->reads, index) + std::ranges::count(stage->writes, index) > 0;
+    };
+    const auto first = std::ranges::find_if(plan.stages, uses);
+    if (first == plan.stages.end()) continue;
+    const auto last = std::find_if(plan.stages.rbegin(), plan.stages.rend(), uses).base();
+    const auto end = buffer.is_output ? plan.stages.end() : last;
+    for (auto stage = first; stage != end; ++stage) {
+      needed[static_cast<size_t>(stage - plan.stages.begin())] += buffer.bytes(limits);
+    }
+  }
+  StageLimits few = limits;
+  few.max_output_rows = kFewOutputRows;
+  size_t touched = 0;
+  for (const ByteRange& range : written_ranges(plan, few)) touched += range.end - range.begin;
+  EXPECT_LE(touched, *std::ranges::max_element(needed));
+}
+
+TEST_F(PlanTest, AWideIntermediateIsHeldForPassesOfRows) {
+  constexpr uint32_t kTokens = 512, kWide = 16384;
+  conformance::TinyLlama llama(BP_DTYPE_Q8_0, 0, {}, {}, kWide);
+  Plan plan = plan_of(llama, kTokens);
+  const StageLimits limits{kTokens, 16, &kernels_of(Isa::kScalar)};
+  EXPECT_LT(lay_out_buffers(plan, limits), size_t{kTokens} * kWide * sizeof(float) / 2);
+  Plan few = plan_of(llama, 64);
+  EXPECT_LT(few.stages.size(), plan.stages.size());
+  EXPECT_EQ(few.stages.size(), plan_of(llama).stages.size());
+  // All of them read the same weights, the last of which stay until the last has.
+  EXPECT_EQ(few.weights, plan.weights);
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const bool is_wide = plan.weights[i]->n_rows() == kWide || i % 7 == 6;
+    EXPECT_EQ(plan.weight_last_stages[i] > plan.weight_stages[i] + 1, is_wide) << i;
+  }
+}
+
+TEST_F(PlanTest, PassesTakeEachRowOnce) {
+  for (const uint32_t most : {RowCount::kUnit, 5 * RowCount::kUnit}) {
+    for (uint32_t n = 0; n <= 600; ++n) {
+      auto batch = make_growable<bp_batch>();
+      batch.n_tokens = n;
+      StepContext step;
+      step.batch = &batch;
+      uint32_t end = 0;
+      for (uint32_t pass = 0; pass * most < 600; ++pass) {
+        const Range rows = RowCount{BP_ROWS_TOKENS, 0, pass, most}.range(step);
+        EXPECT_EQ(rows.begin, end) << n;
+        EXPECT_LE(rows.end - rows.begin, most) << n;
+        end = rows.end;
+      }
+      EXPECT_EQ(end, n);
+    }
+  }
 }
 
 TEST_F(PlanTest, ExecutablesShareWeights) {

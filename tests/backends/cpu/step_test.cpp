@@ -67,8 +67,8 @@ void PrintTo(const Config& config, std::ostream* out) {
 class Model {
  public:
   explicit Model(const Config& config, bp_compile_options options = default_options(),
-                 uint32_t window = 0)
-      : llama_(config.dtype, window), session_(*config.backend.factory) {
+                 uint32_t window = 0, uint32_t n_ff = TinyLlama::kFf)
+      : llama_(config.dtype, window, {}, {}, n_ff), session_(*config.backend.factory) {
     if (options.k_dtype == BP_DTYPE_NONE) options.k_dtype = config.kv.k;
     if (options.v_dtype == BP_DTYPE_NONE) options.v_dtype = config.kv.v;
     session_.compile(llama_.program(), options, kBlocks);
@@ -148,6 +148,27 @@ TEST_P(CpuStep, ChunksEqualTheWholePrompt) {
       begin = end;
     }
     EXPECT_EQ(chunks, whole);
+  }
+}
+
+// The MLP's rows are taken in passes, the last of few rows, where its intermediate is wide.
+TEST(CpuPasses, EqualShorterSteps) {
+  constexpr uint32_t kWide = 32768, kTokens = 60;
+  for (const NamedFactory& backend : cpu_factories()) {
+    for (const bp_dtype dtype : {BP_DTYPE_F16, BP_DTYPE_Q4_1}) {
+      bp_compile_options options = Model::default_options();
+      options.max_step_tokens = kTokens;
+      Model model({backend, dtype}, options, 0, kWide);
+      const Tokens tokens = tokens_of(3, kTokens);
+      const Floats whole = model.logits(tokens, 0, blocks_from(1, 2));
+      Floats parts;
+      for (uint32_t begin = 0; begin < kTokens; begin += 20) {
+        const Floats part = model.logits(slice(tokens, begin, begin + 20),
+                                         static_cast<int32_t>(begin), blocks_from(10, 2));
+        parts.insert(parts.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(parts, whole) << backend.name << " " << dtype_name(dtype);
+    }
   }
 }
 
