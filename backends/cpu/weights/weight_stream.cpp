@@ -24,15 +24,19 @@ std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) 
     const auto begin = reinterpret_cast<uintptr_t>(use.bytes.data()) / kSmallPage * kSmallPage;
     const auto last = reinterpret_cast<uintptr_t>(use.bytes.data()) + use.bytes.size();
     const uintptr_t end = (last + kSmallPage - 1) / kSmallPage * kSmallPage;
+    const uint32_t last_stage = std::max(use.stage, use.last_stage);
     for (uintptr_t at = begin; at < end;) {
       const uintptr_t number = at / kSegmentBytes;
       const uintptr_t until = std::min(end, (number + 1) * kSegmentBytes);
-      const auto [entry, is_new] =
-          parts.try_emplace(number, Segment{at, until, use.stage, use.stage, use.is_chosen});
+      const auto [entry, is_new] = parts.try_emplace(
+          number, Segment{at, until, use.stage, last_stage, use.is_chosen, false});
       Segment& segment = entry->second;
+      // By a distant stage, for which it would be brought again or wait long.
+      const bool is_again = use.stage > segment.last_stage + kNearStages;
+      segment.is_reread = segment.is_reread || is_again;
       segment.begin = std::min(segment.begin, at);
       segment.end = std::max(segment.end, until);
-      segment.last_stage = std::max(segment.last_stage, use.stage);
+      segment.last_stage = std::max(segment.last_stage, last_stage);
       segment.is_chosen = segment.is_chosen && use.is_chosen;
       if (is_new) order.push_back(number);
       at = until;
@@ -59,11 +63,9 @@ void WeightStream::share_out(std::span<const Segment> segments, uint64_t room) {
   uint64_t seen = 0;
   for (const Segment& segment : segments) {
     seen += segment.n_bytes();
-    // Read at distant stages, it would be brought twice or wait long.
-    const bool is_reread = segment.last_stage > segment.first_stage + kNearStages;
     const bool stays = resident_bytes_ - before + segment.n_bytes() <=
                        static_cast<uint64_t>(share * static_cast<double>(seen)) + 1;
-    if (share >= 1 || is_reread || stays) {
+    if (share >= 1 || segment.is_reread || stays) {
       resident_bytes_ += segment.n_bytes();
       resident_.push_back(segment);
     } else {
@@ -90,14 +92,15 @@ void WeightStream::advance(uint32_t stage) {
   const uint64_t n = streamed_.size();
   const auto at = [&](uint64_t i) -> const Segment& { return streamed_[i % n]; };
   if (stage == 0) step_begin_ = n * n_steps_++;
+  const auto is_begun = [&](uint64_t i) { return i < step_begin_ || at(i).first_stage <= stage; };
+  for (; begun_ < ahead_ && is_begun(begun_); ++begun_) ahead_bytes_ -= at(begun_).n_bytes();
   // Behind: all of earlier steps, and of this one what no later stage reads.
   const auto is_done = [&](uint64_t i) { return i < step_begin_ || at(i).last_stage < stage; };
   for (; released_ < ahead_ && is_done(released_); ++released_) {
     drop_pages(at(released_).data(), at(released_).n_bytes());
-    ahead_bytes_ -= at(released_).n_bytes();
   }
   // A step that was broken off has left segments unread.
-  if (released_ == ahead_ && ahead_ < step_begin_) released_ = ahead_ = step_begin_;
+  if (released_ == ahead_ && ahead_ < step_begin_) released_ = begun_ = ahead_ = step_begin_;
   for (; ahead_bytes_ < kWindowBytes && ahead_ < released_ + n; ++ahead_) {
     read_ahead(at(ahead_).data(), at(ahead_).n_bytes());
     ahead_bytes_ += at(ahead_).n_bytes();

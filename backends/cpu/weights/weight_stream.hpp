@@ -21,7 +21,8 @@ class WeightStream {
   struct Use {
     uint32_t stage;
     std::span<const uint8_t> bytes;
-    bool is_chosen = false;  // by rows, in the stage: not every step reads it
+    bool is_chosen = false;   // by rows, in the stage: not every step reads it
+    uint32_t last_stage = 0;  // to read them again and again; 0: `stage` alone
   };
 
   WeightStream() = default;
@@ -43,6 +44,7 @@ class WeightStream {
     uintptr_t begin, end;
     uint32_t first_stage, last_stage;
     bool is_chosen;
+    bool is_reread;  // by a distant stage
     [[nodiscard]] const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(begin); }
     [[nodiscard]] uint64_t n_bytes() const { return end - begin; }
   };
@@ -56,8 +58,8 @@ class WeightStream {
   // Counted on through the steps, so that reading ahead runs into the next step.
   uint64_t n_steps_ = 0;
   uint64_t step_begin_ = 0;  // first segment of the running step
-  uint64_t released_ = 0, ahead_ = 0;
-  uint64_t ahead_bytes_ = 0;  // of segments read and not yet released
+  uint64_t released_ = 0, begun_ = 0, ahead_ = 0;
+  uint64_t ahead_bytes_ = 0;  // of segments read whose stages have not begun
 };
 
 }  // namespace bp::cpu

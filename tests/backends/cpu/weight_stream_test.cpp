@@ -89,6 +89,23 @@ TEST(WeightStreamTest, KeepsAFixedPartSpreadEvenly) {
   EXPECT_EQ(WeightStream(uses_of(file), 0).resident_bytes(), 0u);
 }
 
+TEST(WeightStreamTest, StreamsWhatNeighbouringStagesReadAgainAndAgain) {
+  const MappedFile file(kStages * kStageBytes);
+  const WeightStream::Use use = {0, {file.data(), file.n_bytes()}, false, 40};
+  const WeightStream stream({&use, 1}, 30 * kMegabyte);
+  EXPECT_LE(stream.resident_bytes(), 30 * kMegabyte);
+  EXPECT_EQ(stream.resident_bytes() + stream.streamed_bytes(), file.n_bytes());
+}
+
+TEST(WeightStreamTest, KeepsWhatADistantStageReadsAgain) {
+  const MappedFile file(kStages * kStageBytes);
+  std::vector<WeightStream::Use> uses = uses_of(file);
+  uses.push_back({kStages, uses[0].bytes});
+  const WeightStream stream(uses, 0);
+  EXPECT_GE(stream.resident_bytes(), uses[0].bytes.size());
+  EXPECT_LT(stream.resident_bytes(), file.n_bytes());
+}
+
 TEST(WeightStreamTest, LeavesWhatRowsChooseToTheSystem) {
   constexpr size_t kHalf = kStages * kStageBytes;
   const MappedFile file(2 * kHalf);
