@@ -52,7 +52,7 @@ TokenizerResult of_gguf(const json& model, const std::string& pre) {
   vocabulary.model = pre == "gemma4" || pre == "whitespace" ? pre : "gpt2";
   vocabulary.pre = pre;
   vocabulary.tokens.resize(model["vocab"].size());
-  for (const auto& [token, id] : model["vocab"].items()) vocabulary.tokens.at(id) = token;
+  for (const auto& [token, id] : model["vocab"].items()) vocabulary.tokens.set(id, token);
   const std::string unknown = model.value("unk_token", "");
   if (!unknown.empty()) {
     vocabulary.unk = model["vocab"].at(unknown);

@@ -6,6 +6,10 @@ namespace bp::convert {
 
 namespace {
 
+std::vector<std::string_view> views(const text::TextList& texts) {
+  return {texts.begin(), texts.end()};
+}
+
 void put_normalizer(const text::Vocabulary& v, MetadataTable& metadata) {
   if (v.model == "bert") {
     metadata.put_bool("tokenizer.ggml.normalizer.lowercase", {v.lowercase});
@@ -30,7 +34,7 @@ void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
   } else if (!v.pre.empty()) {
     metadata.put_string("tokenizer.ggml.pre", v.pre);
   }
-  metadata.put_strings("tokenizer.ggml.tokens", v.tokens);
+  metadata.put_strings("tokenizer.ggml.tokens", views(v.tokens));
   if (!v.scores.empty()) {
     metadata.put_float("tokenizer.ggml.scores", {v.scores.begin(), v.scores.end()}, true);
   }
@@ -38,7 +42,7 @@ void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
   for (const text::TokenType type : v.types) types.push_back(static_cast<int64_t>(type));
   metadata.put_signed("tokenizer.ggml.token_type", std::move(types));
   if (v.model != "llama" && v.model != "t5" && v.model != "bert") {
-    metadata.put_strings("tokenizer.ggml.merges", v.merges);
+    metadata.put_strings("tokenizer.ggml.merges", views(v.merges));
   }
   put_normalizer(v, metadata);
   const std::array<std::pair<const char*, int32_t>, 9> ids = {{
@@ -62,7 +66,7 @@ void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
   if (!v.chat_template.empty()) metadata.put_string("tokenizer.chat_template", v.chat_template);
   if (v.tool_template.empty()) return;
   metadata.put_string("tokenizer.chat_template.tool_use", v.tool_template);
-  const std::vector<std::string> named{"tool_use"};
+  const std::vector<std::string_view> named{"tool_use"};
   metadata.put_strings("tokenizer.chat_templates", named);
 }
 

@@ -46,9 +46,9 @@ void MetadataTable::put_string(std::string_view key, std::string_view value) {
   add(key, BP_META_STRING, false, 1, kept.data());
 }
 
-void MetadataTable::put_strings(std::string_view key, std::span<const std::string> values) {
+void MetadataTable::put_strings(std::string_view key, std::span<const std::string_view> values) {
   auto& kept = strings_.emplace_back();
-  for (const std::string& value : values) kept.push_back(keep(value));
+  for (const std::string_view value : values) kept.push_back(keep(value));
   add(key, BP_META_STRING, true, kept.size(), kept.data());
 }
 

@@ -20,7 +20,7 @@ class MetadataTable {
   void put_float(std::string_view key, std::vector<double> values, bool is_array = false);
   void put_bool(std::string_view key, std::vector<bool> values, bool is_array = false);
   void put_string(std::string_view key, std::string_view value);
-  void put_strings(std::string_view key, std::span<const std::string> values);
+  void put_strings(std::string_view key, std::span<const std::string_view> values);
 
   [[nodiscard]] bool contains(std::string_view key) const;
   [[nodiscard]] std::span<const bp_metadata> entries() const { return entries_; }

@@ -160,6 +160,7 @@ Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path,
     return internal_error(fmt::format("format '{}' opened nothing", choice->id));
   }
   std::unique_ptr<ModelFile> file(new ModelFile(absolute, choice->id, table, opened));
+  file->keep_tensors();
   BP_TRY(file->check_tables());
   BP_TRY(file->map_files());
   return file;
@@ -175,7 +176,19 @@ ModelFile::ModelFile(std::string path, std::string format_id, bp_format format,
       dialect_(file_.dialect == nullptr ? "" : file_.dialect) {}
 
 ModelFile::~ModelFile() {
-  format_.close(opened_);
+  if (opened_ != nullptr) format_.close(opened_);
+}
+
+void ModelFile::keep_tensors() {
+  tensors_.assign(file_.tensors, file_.tensors + file_.n_tensors);
+  size_t n_bytes = 0;
+  for (const bp_tensor& tensor : tensors_) n_bytes += tensor.name.size;
+  tensor_names_.reserve(n_bytes);
+  for (bp_tensor& tensor : tensors_) {
+    const size_t begin = tensor_names_.size();
+    tensor_names_.append(view(tensor.name));
+    tensor.name.data = tensor_names_.data() + begin;
+  }
 }
 
 Status ModelFile::check_tables() {
@@ -246,6 +259,15 @@ void ModelFile::release(const bp_tensor& tensor) {
   read_.erase(&tensor);
 }
 
+void ModelFile::forget_metadata() {
+  const auto is_read = [](const bp_tensor& tensor) { return tensor.offset == BP_NO_OFFSET; };
+  if (opened_ == nullptr || std::ranges::any_of(tensors_, is_read)) return;
+  metadata_by_key_.clear();
+  format_.close(opened_);
+  opened_ = nullptr;
+  file_ = {};
+}
+
 uint64_t ModelFile::held_bytes() {
   const std::lock_guard lock(read_mutex_);
   uint64_t n_bytes = 0;
@@ -263,7 +285,7 @@ Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
     return invalid_argument(place + " has no offset, and its format no read");
   bytes.reset(new (std::nothrow) std::byte[rows * row]);
   if (bytes == nullptr) return out_of_memory(fmt::format("{}: {} bytes", place, rows * row));
-  const auto index = static_cast<uint64_t>(&tensor - file_.tensors);
+  const auto index = static_cast<uint64_t>(&tensor - tensors_.data());
   bp_error error{};
   const Status status =
       from_c(format_.read(opened_, index, 0, rows, bytes.get(), &error), error).with_context(place);

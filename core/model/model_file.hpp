@@ -45,9 +45,7 @@ class ModelFile {
   [[nodiscard]] const std::string& format() const { return format_id_; }
   [[nodiscard]] std::string_view dialect() const { return dialect_; }
   [[nodiscard]] MetadataView metadata() const { return {{file_.metadata, file_.n_metadata}}; }
-  [[nodiscard]] std::span<const bp_tensor> tensors() const {
-    return {file_.tensors, file_.n_tensors};
-  }
+  [[nodiscard]] std::span<const bp_tensor> tensors() const { return tensors_; }
   // nullptr for an unknown key or name.
   [[nodiscard]] const bp_metadata* find_metadata(std::string_view key) const;
   [[nodiscard]] const bp_tensor* find_tensor(std::string_view name) const;
@@ -61,11 +59,17 @@ class ModelFile {
   // Memory that data() has read tensors into. [any-thread]
   [[nodiscard]] uint64_t held_bytes();
 
+  // Gives back what the format plugin holds of the file: metadata() is empty from then on, what
+  // came from it is gone, and content_key() another. Does nothing where the plugin is to read
+  // tensors.
+  void forget_metadata();
+
   // Identifies the bytes: paths, sizes, times of change, metadata keys and the tensor table.
   [[nodiscard]] std::string content_key() const;
 
  private:
   ModelFile(std::string path, std::string format_id, bp_format format, bp_model_file* opened);
+  void keep_tensors();
   Status check_tables();
   Status map_files();
   Result<TensorData> read(const bp_tensor& tensor);
@@ -73,9 +77,11 @@ class ModelFile {
   std::string path_;
   std::string format_id_;
   bp_format format_;
-  bp_model_file* opened_;
-  bp_model_file file_;  // of this build's size
+  bp_model_file* opened_;  // null once the metadata is forgotten
+  bp_model_file file_;     // of this build's size
   std::string dialect_;
+  std::vector<bp_tensor> tensors_;  // with names in tensor_names_
+  std::string tensor_names_;
   std::vector<std::unique_ptr<Mapping>> mappings_;  // by file index
   std::unordered_map<std::string_view, const bp_metadata*> metadata_by_key_;
   std::unordered_map<std::string_view, const bp_tensor*> tensors_by_name_;

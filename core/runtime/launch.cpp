@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <ctime>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -107,8 +110,14 @@ void log_launch(const config::Model& config, const CompiledModel& compiled, cons
       static_cast<double>(compiled.state_bytes * (plan.n_state_entries - 1)) / 1e6);
 }
 
+void give_back_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 std::string token_text(const text::Vocabulary& vocabulary, int32_t id) {
-  return vocabulary.contains(id) ? vocabulary.tokens[static_cast<size_t>(id)] : std::string();
+  return vocabulary.contains(id) ? std::string(vocabulary.tokens[static_cast<size_t>(id)]) : "";
 }
 
 }  // namespace
@@ -158,6 +167,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   BP_ASSIGN(const auto tokenizer, make_tokenizer(*loaded.file));
   BP_ASSIGN(const auto chat_template,
             make_chat_template(tokenizer->vocabulary(), config.chat_template));
+  loaded.file->forget_metadata();
+  give_back_freed_memory();  // reading a vocabulary frees more than what follows takes
   BP_ASSIGN(CompiledModel compiled,
             compile_model(runtime, config, std::move(loaded), limits, progress));
   const model::LoadedModel& model = compiled.parts->model;

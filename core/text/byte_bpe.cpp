@@ -13,10 +13,9 @@ namespace {
 
 // Merges whose parts or outcome are no tokens are left out: they could never give ids.
 Result<PairMerges> index_merges(const Vocabulary& vocabulary) {
-  TextIndex ids(vocabulary.tokens.size());
+  TextIndex ids(vocabulary.tokens);
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
-    if (is_control_type(vocabulary.type(id))) continue;
-    ids.insert(vocabulary.tokens[static_cast<size_t>(id)], id);
+    if (!is_control_type(vocabulary.type(id))) ids.insert(id);
   }
   PairMerges merges(vocabulary.merges.size());
   std::string joined;
@@ -43,8 +42,8 @@ class ByteBpe final : public Tokenizer {
     BP_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::create(vocabulary.pre));
     BP_ASSIGN(SpecialTokens special, SpecialTokens::create(vocabulary));
     BP_ASSIGN(PairMerges merges, index_merges(vocabulary));
+    vocabulary.merges.clear();
     auto bytes = render_byte_tokens(vocabulary);
-    vocabulary.merges = {};
     Parts parts{std::move(vocabulary), std::move(special), std::move(bytes)};
     return std::unique_ptr<Tokenizer>(
         new ByteBpe(std::move(parts), std::move(pre_tokenizer), std::move(merges)));
@@ -54,8 +53,8 @@ class ByteBpe final : public Tokenizer {
   ByteBpe(Parts parts, PreTokenizer pre_tokenizer, PairMerges merges)
       : Tokenizer(std::move(parts)),
         pre_tokenizer_(std::move(pre_tokenizer)),
-        pieces_(vocabulary(), all_token_bytes(), std::move(merges),
-                pre_tokenizer_.prefers_whole_pieces()) {}
+        merges_(std::move(merges)),
+        pieces_(vocabulary(), all_token_bytes(), merges_, pre_tokenizer_.prefers_whole_pieces()) {}
 
   void encode_text(std::string_view text, TextPlace, std::vector<int32_t>& ids) const override {
     PieceScratch scratch;
@@ -64,6 +63,7 @@ class ByteBpe final : public Tokenizer {
   }
 
   PreTokenizer pre_tokenizer_;
+  PairMerges merges_;
   BytePieces pieces_;
 };
 

@@ -4,25 +4,28 @@
 
 namespace bp::text {
 
-std::vector<std::string> render_byte_tokens(const Vocabulary& vocabulary) {
-  std::vector<std::string> bytes;
-  bytes.reserve(vocabulary.tokens.size());
+TextList render_byte_tokens(const Vocabulary& vocabulary) {
+  TextList bytes;
+  bytes.reserve(vocabulary.tokens.size(), vocabulary.tokens.n_bytes());
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
-    const std::string& text = vocabulary.tokens[static_cast<size_t>(id)];
-    bytes.push_back(is_matched_whole(vocabulary.type(id)) ? text : bytes_of_alphabet(text));
+    const std::string_view text = vocabulary.tokens[static_cast<size_t>(id)];
+    if (is_matched_whole(vocabulary.type(id))) {
+      bytes.push_back(text);
+    } else {
+      bytes.push_back(bytes_of_alphabet(text));
+    }
   }
   return bytes;
 }
 
-BytePieces::BytePieces(const Vocabulary& vocabulary, const std::vector<std::string>& token_bytes,
-                       PairMerges merges, bool prefers_whole)
-    : merges_(std::move(merges)),
-      pieces_(token_bytes.size()),
+BytePieces::BytePieces(const Vocabulary& vocabulary, const TextList& token_bytes,
+                       const PairMerges& merges, bool prefers_whole)
+    : merges_(merges),
+      pieces_(token_bytes),
       whole_tokens_(token_bytes.size()),
       prefers_whole_(prefers_whole) {
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
-    if (is_matched_whole(vocabulary.type(id))) continue;
-    pieces_.insert(token_bytes[static_cast<size_t>(id)], id);
+    if (!is_matched_whole(vocabulary.type(id))) pieces_.insert(id);
   }
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);

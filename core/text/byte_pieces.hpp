@@ -2,12 +2,12 @@
 // BPE over bytes: the model behind byte-level vocabularies.
 
 #include <array>
-#include <string>
 #include <vector>
 
 #include "core/text/pair_merges.hpp"
 #include "core/text/piece_model.hpp"
 #include "core/text/text_index.hpp"
+#include "core/text/text_list.hpp"
 #include "core/text/vocabulary.hpp"
 #include "core/text/whole_tokens.hpp"
 
@@ -15,10 +15,10 @@ namespace bp::text {
 
 class BytePieces final : public PieceModel {
  public:
-  // token_bytes: by id, what each token stands for; outlives the model. prefers_whole: a piece that
-  // is a token is that token, whatever its merges say.
-  BytePieces(const Vocabulary& vocabulary, const std::vector<std::string>& token_bytes,
-             PairMerges merges, bool prefers_whole);
+  // token_bytes: by id, what each token stands for. They and the merges outlive the model.
+  // prefers_whole: a piece that is a token is that token, whatever its merges say.
+  BytePieces(const Vocabulary& vocabulary, const TextList& token_bytes, const PairMerges& merges,
+             bool prefers_whole);
 
   // Bytes that no token stands for are dropped.
   void encode(std::string_view piece, PieceScratch& scratch,
@@ -27,7 +27,7 @@ class BytePieces final : public PieceModel {
  private:
   void merge(std::string_view piece, MergeScratch& scratch) const;
 
-  PairMerges merges_;
+  const PairMerges& merges_;
   TextIndex pieces_;
   WholeTokens whole_tokens_;
   std::array<int32_t, 256> id_of_byte_;
@@ -35,6 +35,6 @@ class BytePieces final : public PieceModel {
 };
 
 // By id, the bytes that tokens written in the alphabet of byte-level BPE stand for.
-std::vector<std::string> render_byte_tokens(const Vocabulary& vocabulary);
+TextList render_byte_tokens(const Vocabulary& vocabulary);
 
 }  // namespace bp::text

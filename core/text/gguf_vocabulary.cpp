@@ -30,8 +30,8 @@ std::vector<Merge> merges_of(const Pipeline& pipeline) {
 
 void write_merges(const std::vector<Merge>& merges, Vocabulary& v) {
   for (const Merge& merge : merges) {
-    v.merges.push_back(v.tokens[static_cast<size_t>(merge.left)] + " " +
-                       v.tokens[static_cast<size_t>(merge.right)]);
+    v.merges.push_back(fmt::format("{} {}", v.tokens[static_cast<size_t>(merge.left)],
+                                   v.tokens[static_cast<size_t>(merge.right)]));
   }
 }
 
@@ -71,10 +71,9 @@ constexpr size_t kMaxScoredBytes = 1024;  // of a token: all its cuts are tried
 // Whether joining by scores does what the merges do: whatever makes a token is a merge, and all
 // merges of a token stand together.
 bool are_scores(const std::vector<Merge>& merges, const Vocabulary& v, const Pipeline& pipeline) {
-  TextIndex ids(v.tokens.size());
+  TextIndex ids(v.tokens);
   for (int32_t id = 0; id < v.n_tokens(); ++id) {
-    const bool is_plain = v.type(id) == TokenType::kNormal;
-    if (is_plain) ids.insert(v.tokens[static_cast<size_t>(id)], id);
+    if (v.type(id) == TokenType::kNormal) ids.insert(id);
   }
   std::vector<bool> is_done(v.tokens.size());
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -110,9 +109,9 @@ void write_scores(const std::vector<Merge>& merges, Vocabulary& v) {
 }
 
 // Readers of this form merge within lines.
-bool mixes_lines(const std::string& text) {
+bool mixes_lines(std::string_view text) {
   const size_t first = text.find('\n');
-  return first != std::string::npos && text.find_first_not_of('\n') != std::string::npos;
+  return first != text.npos && text.find_first_not_of('\n') != text.npos;
 }
 
 // BPE over characters: by scores, as SentencePiece does it, or by merges.
@@ -193,7 +192,7 @@ void pad(Vocabulary& v, int64_t n_tokens) {
   if (!v.scores.empty()) v.scores.resize(n, kUnusedScore);
   for (size_t id = 0; id < n; ++id) {
     if (v.types[id] == TokenType::kUnused && v.tokens[id].empty()) {
-      v.tokens[id] = fmt::format("[PAD{}]", id);
+      v.tokens.set(id, fmt::format("[PAD{}]", id));
     }
   }
 }

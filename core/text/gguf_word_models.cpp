@@ -80,9 +80,10 @@ bool splits_as_bert(const Pipeline& pipeline, BertNormaliser::Options options) {
   });
 }
 
-std::string phantom_spaced(const std::string& text, const std::string& continuation) {
+std::string phantom_spaced(std::string_view text, std::string_view continuation) {
   const bool continues = text.size() > continuation.size() && text.starts_with(continuation);
-  return continues ? text.substr(continuation.size()) : std::string(kSpaceMark) + text;
+  return continues ? std::string(text.substr(continuation.size()))
+                   : std::string(kSpaceMark).append(text);
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ Status write_wordpiece(const Pipeline& pipeline, Vocabulary& v) {
   if (v.bos == kNoToken) v.bos = v.cls;
   for (size_t id = 0; id < v.tokens.size(); ++id) {
     if (v.types[id] == TokenType::kNormal) {
-      v.tokens[id] = phantom_spaced(v.tokens[id], pipeline.continuation);
+      v.tokens.set(id, phantom_spaced(v.tokens[id], pipeline.continuation));
     }
   }
   for (const bool lowers : {true, false}) {

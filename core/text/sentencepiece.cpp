@@ -27,8 +27,8 @@ std::string with_spaces(std::string_view text) {
   return out.append(text);
 }
 
-std::string render(const std::string& text, TokenType type) {
-  if (is_matched_whole(type)) return text;
+std::string render(std::string_view text, TokenType type) {
+  if (is_matched_whole(type)) return std::string(text);
   if (type == TokenType::kByte) return {static_cast<char>(*parse_byte_token(text))};
   return with_spaces(text);
 }
@@ -58,8 +58,8 @@ class SentencePiece final : public Tokenizer {
       BP_ASSIGN(charsmap, huggingface::Charsmap::parse(vocabulary.charsmap));
     }
     BP_ASSIGN(SpecialTokens special, SpecialTokens::create(vocabulary));
-    std::vector<std::string> bytes;
-    bytes.reserve(vocabulary.tokens.size());
+    TextList bytes;
+    bytes.reserve(vocabulary.tokens.size(), vocabulary.tokens.n_bytes());
     for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
       bytes.push_back(render(vocabulary.tokens[static_cast<size_t>(id)], vocabulary.type(id)));
     }
@@ -72,17 +72,17 @@ class SentencePiece final : public Tokenizer {
   SentencePiece(Parts parts, std::optional<huggingface::Charsmap> charsmap)
       : Tokenizer(std::move(parts)),
         charsmap_(std::move(charsmap)),
-        pieces_(all_token_bytes().size()),
+        pieces_(all_token_bytes()),
         whole_tokens_(all_token_bytes().size()) {
     id_of_byte_.fill(vocabulary().unk);
     for (int32_t id = 0; id < vocabulary().n_tokens(); ++id) {
-      const std::string& bytes = all_token_bytes()[static_cast<size_t>(id)];
+      const std::string_view bytes = all_token_bytes()[static_cast<size_t>(id)];
       const TokenType type = vocabulary().type(id);
       rank_.push_back(rank_of_score(vocabulary().scores[static_cast<size_t>(id)]));
       if (type == TokenType::kByte) id_of_byte_[static_cast<uint8_t>(bytes[0])] = id;
       has_bytes_ = has_bytes_ || type == TokenType::kByte;
       if (type != TokenType::kNormal && type != TokenType::kUserDefined) continue;
-      pieces_.insert(bytes, id);
+      pieces_.insert(id);
       words_are_apart_ = words_are_apart_ && !has_space_behind_text(bytes);
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A flat hash map from byte strings to token ids, built once and then only read.
+// A flat hash map from the texts of tokens to their ids, built once and then only read.
 
 #include <algorithm>
 #include <bit>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/text_list.hpp"
 #include "core/text/vocabulary.hpp"
 
 namespace bp::text {
@@ -41,16 +42,18 @@ namespace bp::text {
 
 class TextIndex {
  public:
-  // Room for n_texts; the bytes of every inserted text must outlive the index.
-  explicit TextIndex(size_t n_texts) : slots_(std::bit_ceil(n_texts + n_texts / 2 + 2)) {}
+  // texts: by id; stays where and as it is while the index lives.
+  explicit TextIndex(const TextList& texts)
+      : texts_(&texts), slots_(std::bit_ceil(texts.size() + texts.size() / 2 + 2)) {}
 
   // Keeps the first id of equal texts. An empty text is never found.
-  void insert(std::string_view text, int32_t id) {
+  void insert(int32_t id) {
+    const std::string_view text = (*texts_)[static_cast<size_t>(id)];
     if (text.empty()) return;
     const uint64_t hash = hash_bytes(text);
     Slot& slot = slots_[position_of(text, hash)];
     if (slot.id != kNoToken) return;
-    slot = {text, id, tag_of(hash)};
+    slot = {id, tag_of(hash)};
     max_size_ = std::max(max_size_, text.size());
   }
 
@@ -64,7 +67,6 @@ class TextIndex {
 
  private:
   struct Slot {
-    std::string_view text;
     int32_t id = kNoToken;
     uint32_t tag = 0;  // of the text's hash; spares most comparisons of unequal texts
   };
@@ -76,10 +78,12 @@ class TextIndex {
     const size_t mask = slots_.size() - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
       const Slot& slot = slots_[i];
-      if (slot.id == kNoToken || (slot.tag == tag_of(hash) && slot.text == text)) return i;
+      if (slot.id == kNoToken) return i;
+      if (slot.tag == tag_of(hash) && (*texts_)[static_cast<size_t>(slot.id)] == text) return i;
     }
   }
 
+  const TextList* texts_;
   std::vector<Slot> slots_;
   size_t max_size_ = 0;
 };

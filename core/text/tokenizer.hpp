@@ -66,7 +66,7 @@ class Tokenizer {
   struct Parts {
     Vocabulary vocabulary;
     SpecialTokens special;
-    std::vector<std::string> token_bytes;  // by id
+    TextList token_bytes;  // by id
     bool adds_leading_space = false;
   };
   explicit Tokenizer(Parts parts);
@@ -79,12 +79,12 @@ class Tokenizer {
   virtual void encode_text(std::string_view text, TextPlace place,
                            std::vector<int32_t>& ids) const = 0;
 
-  [[nodiscard]] const std::vector<std::string>& all_token_bytes() const { return token_bytes_; }
+  [[nodiscard]] const TextList& all_token_bytes() const { return token_bytes_; }
 
  private:
   Vocabulary vocabulary_;
   SpecialTokens special_;
-  std::vector<std::string> token_bytes_;  // by id
+  TextList token_bytes_;  // by id
   bool adds_leading_space_;
   std::vector<int32_t> prefix_;
   std::vector<int32_t> suffix_;

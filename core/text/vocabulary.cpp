@@ -51,10 +51,12 @@ Status read_special_ids(MetadataView metadata, Vocabulary& vocabulary) {
   return {};
 }
 
-Status read_strings(MetadataView metadata, std::string_view key, std::vector<std::string>& out) {
+Status read_strings(MetadataView metadata, std::string_view key, TextList& out) {
   BP_ASSIGN(const auto strings, metadata.array<std::string_view>(key));
-  out.reserve(strings.size());
-  for (uint64_t i = 0; i < strings.size(); ++i) out.emplace_back(strings[i]);
+  size_t n_bytes = 0;
+  for (uint64_t i = 0; i < strings.size(); ++i) n_bytes += strings[i].size();
+  out.reserve(strings.size(), n_bytes);
+  for (uint64_t i = 0; i < strings.size(); ++i) out.push_back(strings[i]);
   return {};
 }
 

@@ -10,6 +10,7 @@
 
 #include "backplane/metadata.hpp"
 #include "backplane/status.hpp"
+#include "core/text/text_list.hpp"
 
 namespace bp::text {
 
@@ -52,10 +53,10 @@ struct AddedToken {
 struct Vocabulary {
   std::string model;  // "llama", "gpt2", "bert", "t5" and others; of tokenizer.json its type
   std::string pre;    // pre-tokenizer of "gpt2"; empty when the file names none
-  std::vector<std::string> tokens;  // by id
-  std::vector<float> scores;        // by id, or empty
-  std::vector<TokenType> types;     // by id, or empty: all normal
-  std::vector<std::string> merges;  // "left right", best first
+  TextList tokens;    // by id
+  std::vector<float> scores;     // by id, or empty
+  std::vector<TokenType> types;  // by id, or empty: all normal
+  TextList merges;               // "left right", best first
 
   int32_t bos = kNoToken;
   int32_t eos = kNoToken;

@@ -11,9 +11,10 @@ namespace {
 constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581 before the texts that begin a word
 constexpr size_t kMaxWordCharacters = 100;  // longer words are unknown, as in BERT's tokenizer
 
-std::string render(const std::string& text, TokenType type) {
-  if (is_matched_whole(type) || !text.starts_with(kWordMark) || text == kWordMark) return text;
-  return ' ' + text.substr(kWordMark.size());
+std::string render(std::string_view text, TokenType type) {
+  const bool begins_word = text.starts_with(kWordMark) && text != kWordMark;
+  if (is_matched_whole(type) || !begins_word) return std::string(text);
+  return std::string(1, ' ').append(text.substr(kWordMark.size()));
 }
 
 bool is_continuation(char byte) {
@@ -28,8 +29,8 @@ class WordPiece final : public Tokenizer {
           "tokenizer.ggml.unknown_token_id is missing: model \"bert\" needs it");
     }
     BP_ASSIGN(SpecialTokens special, SpecialTokens::create(vocabulary));
-    std::vector<std::string> bytes;
-    bytes.reserve(vocabulary.tokens.size());
+    TextList bytes;
+    bytes.reserve(vocabulary.tokens.size(), vocabulary.tokens.n_bytes());
     for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
       bytes.push_back(render(vocabulary.tokens[static_cast<size_t>(id)], vocabulary.type(id)));
     }
@@ -38,10 +39,9 @@ class WordPiece final : public Tokenizer {
   }
 
  private:
-  explicit WordPiece(Parts parts) : Tokenizer(std::move(parts)), pieces_(all_token_bytes().size()) {
+  explicit WordPiece(Parts parts) : Tokenizer(std::move(parts)), pieces_(all_token_bytes()) {
     for (int32_t id = 0; id < vocabulary().n_tokens(); ++id) {
-      if (is_matched_whole(vocabulary().type(id))) continue;
-      pieces_.insert(all_token_bytes()[static_cast<size_t>(id)], id);
+      if (!is_matched_whole(vocabulary().type(id))) pieces_.insert(id);
     }
   }
 

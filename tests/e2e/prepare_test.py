@@ -1,10 +1,13 @@
 """Where the cpu backend keeps weights: the same logits everywhere, and the memory that it promises."""
 
+import itertools
 import json
 import os
 import re
+import string
 import threading
 
+from scripted_model import byte_alphabet, write_gguf
 from support import (
     SMOLLM2,
     CommandTest,
@@ -19,6 +22,7 @@ from support import (
 
 TOKENS = [1, 504, 260, 253, 338, 28, 732]
 OVERHEAD = 64 << 20  # bytes of anonymous memory beside weights and KV cache
+VOCABULARY = 40 << 20  # of these where a small model has 150,000 tokens, while it is loaded too
 
 
 def anonymous_bytes(pid):
@@ -44,6 +48,64 @@ class PeakOf:
     def __exit__(self, *_):
         self.ended.set()
         self.thread.join()
+
+
+def kv_bytes(server):
+    return float(re.search(r"KV blocks of .* \(([\d.]+) MB\)", server.log_text())[1]) * 1e6
+
+
+def write_wordy_model(path, n_vocab=150_000, width=32):
+    """A llama of one layer of zeros with tokens of up to four letters, each joined by one merge."""
+    letters = string.ascii_lowercase
+    tokens, merges = list(byte_alphabet().values()), []
+    for n in (2, 3, 4):
+        for text in map("".join, itertools.product(letters, repeat=n)):
+            if len(tokens) == n_vocab:
+                break
+            tokens.append(text)
+            merges.append(f"{text[:-1]} {text[-1]}")
+    shapes = {"token_embd": (n_vocab, width), "output_norm": (width, None)}
+    shapes |= {f"blk.0.{name}": (width, None) for name in ("attn_norm", "ffn_norm")}
+    shapes |= {
+        f"blk.0.{name}": (width, width)
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    }
+    metadata = {
+        "general.architecture": "llama",
+        "llama.context_length": 2048,
+        "llama.embedding_length": width,
+        "llama.block_count": 1,
+        "llama.feed_forward_length": width,
+        "llama.attention.head_count": 1,
+        "llama.attention.head_count_kv": 1,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "llama.rope.dimension_count": width,
+        "llama.vocab_size": n_vocab,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "qwen2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1] * n_vocab,
+        "tokenizer.ggml.merges": merges,
+    }
+    write_gguf(path, metadata, {
+        f"{name}.weight": (rows, columns, bytes(4 * rows * (columns or 1)))
+        for name, (rows, columns) in shapes.items()
+    })
+
+
+class LargeVocabulary(CommandTest):
+    @needs_own_allocator
+    def test_loading_and_serving_take_little_memory(self):
+        path = os.path.join(self.folder, "wordy.gguf")
+        write_wordy_model(path)
+        model = {"id": "wordy", "source": path, "context": 512,
+                 "backend": {"plugin": "cpu", "prepare": "none", "kv": {"memory": "4MiB"}}}
+        with Server(model, ready=False) as server:
+            with PeakOf(server.process.pid) as peak:
+                server.wait_ready()
+                server.complete("once upon a time " * 20, max_tokens=4)
+        self.assertGreater(peak.bytes, 0)
+        self.assertLess(peak.bytes, kv_bytes(server) + VOCABULARY)
 
 
 @needs_smollm2
@@ -109,9 +171,8 @@ class Prepare(CommandTest):
             with Server(smollm2_model(context=512, backend=backend)) as server:
                 with PeakOf(server.process.pid) as peak:
                     server.complete("once upon a time " * 40, max_tokens=20)
-            kv = float(re.search(r"KV blocks of .* \(([\d.]+) MB\)", server.log_text())[1]) * 1e6
             self.assertGreater(peak.bytes, 0)
-            self.assertLess(peak.bytes, kv + OVERHEAD, prepare)
+            self.assertLess(peak.bytes, kv_bytes(server) + OVERHEAD, prepare)
 
     def test_inspect_tells_what_fits(self):
         memory = json.loads(self.assert_done(backplane("inspect", SMOLLM2, "--json")))["memory"]

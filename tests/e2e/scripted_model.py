@@ -76,13 +76,13 @@ def pack_value(value):
 
 
 def write_gguf(path, metadata, tensors):
-    """tensors: name to (rows, columns or None, list of floats)."""
+    """tensors: name to (rows, columns or None, list of floats or their bytes)."""
     infos, data = b"", b""
     for name, (rows, columns, values) in tensors.items():
         dims = (rows,) if columns is None else (columns, rows)
         head = struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, len(data))
         infos += pack_string(name) + head
-        raw = struct.pack(f"<{len(values)}f", *values)
+        raw = values if isinstance(values, bytes) else struct.pack(f"<{len(values)}f", *values)
         data += raw + bytes(-len(raw) % 32)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     head += b"".join(pack_string(key) + pack_value(value) for key, value in metadata.items())

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view kLines[] = {"gemma4", "granite-embed-multi-311m", "sarvam-moe"};
 
 Status read_merges(const Vocabulary& v, Pipeline& pipeline) {
-  TextIndex ids(v.tokens.size());
-  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(v.tokens[static_cast<size_t>(id)], id);
+  TextIndex ids(v.tokens);
+  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(id);
   pipeline.merges = PairMerges(v.merges.size());
   for (size_t rank = 0; rank < v.merges.size(); ++rank) {
     const std::string_view merge = v.merges[rank];

@@ -8,14 +8,14 @@
 namespace bp::text::huggingface {
 
 CharacterPieces::CharacterPieces(const Vocabulary& vocabulary, const Pipeline& pipeline)
-    : pipeline_(pipeline), pieces_(vocabulary.tokens.size()), unknown_(vocabulary.unk) {
+    : pipeline_(pipeline), pieces_(vocabulary.tokens), unknown_(vocabulary.unk) {
   id_of_byte_.fill(kNoToken);
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
-    const std::string& text = vocabulary.tokens[static_cast<size_t>(id)];
+    const std::string_view text = vocabulary.tokens[static_cast<size_t>(id)];
     const TokenType type = vocabulary.type(id);
     if (type == TokenType::kByte) id_of_byte_[*parse_byte_token(text)] = id;
     if (type != TokenType::kNormal && type != TokenType::kUserDefined) continue;
-    pieces_.insert(text, id);
+    pieces_.insert(id);
     words_are_apart_ = words_are_apart_ && !has_mark_behind_text(text);
   }
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();

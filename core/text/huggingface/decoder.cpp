@@ -41,15 +41,16 @@ Status Decoder::add(const Json& step) {
   return {};
 }
 
-std::string Decoder::render(const std::string& token, TokenType type) const {
+std::string Decoder::render(std::string_view token, TokenType type) const {
   if (type == TokenType::kByte) return {static_cast<char>(*parse_byte_token(token))};
-  if (is_matched_whole(type)) return token;
+  if (is_matched_whole(type)) return std::string(token);
   if (is_byte_level_) return bytes_of_alphabet(token);
   if (words_are_apart_) {
     const bool continues = !continuation_.empty() && token.starts_with(continuation_);
-    return continues ? token.substr(continuation_.size()) : ' ' + token;
+    return continues ? std::string(token.substr(continuation_.size()))
+                     : std::string(1, ' ').append(token);
   }
-  std::string text = token;
+  std::string text(token);
   for (const Replacement& replacement : replacements_) {
     std::string out;
     for (size_t at = 0; at < text.size();) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/text/huggingface/pattern.hpp"
@@ -15,7 +16,7 @@ class Decoder {
   // Null: tokens are words with a space between.
   static Result<Decoder> parse(const nlohmann::json* decoder);
 
-  [[nodiscard]] std::string render(const std::string& token, TokenType type) const;
+  [[nodiscard]] std::string render(std::string_view token, TokenType type) const;
   // Whether the first token of a text gives up a space at its beginning.
   [[nodiscard]] bool drops_leading_space() const { return drops_leading_space_; }
 

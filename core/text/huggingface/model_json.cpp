@@ -30,7 +30,7 @@ Status read_vocab_array(const Json& vocab, Vocabulary& v, Pipeline& pipeline) {
       return invalid_argument(fmt::format(
           "tokenizer.json: entry {} of vocab is no pair of a text and a number", v.n_tokens()));
     }
-    BP_TRY(set_token(v, v.n_tokens(), entry[0].get<std::string>(), TokenType::kNormal));
+    BP_TRY(set_token(v, v.n_tokens(), entry[0].get_ref<const std::string&>(), TokenType::kNormal));
     pipeline.scores.push_back(entry[1].get<double>());
   }
   return {};
@@ -57,8 +57,8 @@ Result<TextPair> merge_of(const Json& merge) {
 }
 
 Status read_merges(const Json& merges, const Vocabulary& v, Pipeline& pipeline) {
-  TextIndex ids(v.tokens.size());
-  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(v.tokens[static_cast<size_t>(id)], id);
+  TextIndex ids(v.tokens);
+  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(id);
   pipeline.merges = PairMerges(merges.size());
   uint32_t rank = 0;
   for (const Json& merge : merges) {
@@ -118,7 +118,7 @@ Status read_bpe(const Json& model, Vocabulary& v, Pipeline& pipeline) {
 
 }  // namespace
 
-Status set_token(Vocabulary& v, int64_t id, std::string text, TokenType type) {
+Status set_token(Vocabulary& v, int64_t id, std::string_view text, TokenType type) {
   if (id < 0 || id >= kMaxTokens) {
     return invalid_argument(
         fmt::format("tokenizer.json: token \"{}\" has the id {}", text.substr(0, 64), id));
@@ -132,7 +132,7 @@ Status set_token(Vocabulary& v, int64_t id, std::string text, TokenType type) {
     return invalid_argument(fmt::format("tokenizer.json: id {} is of \"{}\" and of \"{}\"", id,
                                         v.tokens[i].substr(0, 64), text.substr(0, 64)));
   }
-  v.tokens[i] = std::move(text);
+  if (v.tokens[i] != text) v.tokens.set(i, text);
   v.types[i] = type;
   return {};
 }

@@ -11,6 +11,6 @@ namespace bp::text::huggingface {
 Status read_model(const nlohmann::json& model, Vocabulary& vocabulary, Pipeline& pipeline);
 
 // Makes `text` the token `id`; ids that no text has are unused tokens.
-Status set_token(Vocabulary& vocabulary, int64_t id, std::string text, TokenType type);
+Status set_token(Vocabulary& vocabulary, int64_t id, std::string_view text, TokenType type);
 
 }  // namespace bp::text::huggingface

@@ -25,6 +25,7 @@ struct Pipeline {
   bool byte_fallback = false;          // BPE, unigram: unknown characters become byte tokens
   bool fuses_unknown = false;          // BPE: neighbouring unknown characters are one token
   std::vector<double> scores;          // unigram, by id: log probabilities
+  bool sums_in_float32 = false;        // unigram: over the whole text, as SentencePiece sums them
   std::string continuation;            // WordPiece: before pieces within a word
   uint32_t max_word_characters = 100;  // WordPiece: longer words are unknown
 };

@@ -147,6 +147,7 @@ Status make_unigram(bool byte_fallback, Vocabulary& v) {
   BP_TRY(make_gguf_unigram(v));
   auto pipeline = std::make_shared<Pipeline>(*v.huggingface);
   pipeline->byte_fallback = byte_fallback;
+  pipeline->sums_in_float32 = true;
   v.model = "Unigram";
   v.huggingface = std::move(pipeline);
   return {};

@@ -12,9 +12,9 @@ namespace {
 using huggingface::ModelKind;
 using huggingface::Pipeline;
 
-std::vector<std::string> render_tokens(const Vocabulary& vocabulary, const Pipeline& pipeline) {
-  std::vector<std::string> bytes;
-  bytes.reserve(vocabulary.tokens.size());
+TextList render_tokens(const Vocabulary& vocabulary, const Pipeline& pipeline) {
+  TextList bytes;
+  bytes.reserve(vocabulary.tokens.size(), vocabulary.tokens.n_bytes());
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
     bytes.push_back(
         pipeline.decoder.render(vocabulary.tokens[static_cast<size_t>(id)], vocabulary.type(id)));
@@ -27,7 +27,7 @@ Result<SpecialTokens> normalized_tokens(const Vocabulary& vocabulary, const Pipe
   SpecialTokens tokens;
   for (const AddedToken& added : vocabulary.added) {
     if (!added.matches_normalized) continue;
-    const std::string& text = vocabulary.tokens[static_cast<size_t>(added.id)];
+    const std::string_view text = vocabulary.tokens[static_cast<size_t>(added.id)];
     BP_TRY(tokens.add(pipeline.normalizer.apply(text), added.id, false, added));
   }
   return tokens;
@@ -95,7 +95,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
 
   const Pipeline& pipeline_;
   SpecialTokens normalized_;
-  std::vector<std::string> byte_tokens_;  // by id, of a byte-level vocabulary
+  TextList byte_tokens_;  // by id, of a byte-level vocabulary
   std::unique_ptr<PieceModel> model_;
 };
 

@@ -10,12 +10,13 @@ namespace bp::text::huggingface {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;  // below the least probable token, as in SentencePiece
-constexpr double kUnreached = -std::numeric_limits<double>::infinity();
 
 // The best way to reach a place in the piece.
+template <class Sum>
 struct Node {
-  double score = kUnreached;
-  uint32_t begin = 0;  // of its last token
+  static constexpr uint32_t kUnreached = ~0u;
+  Sum score = 0;
+  uint32_t begin = kUnreached;  // of its last token
   int32_t id = kNoToken;
 };
 
@@ -41,6 +42,8 @@ UnigramPieces::UnigramPieces(const Vocabulary& vocabulary, const Pipeline& pipel
   pieces_ = ByteTrie(std::move(pieces));
   // Where the mark is unknown, it and its neighbours are one unknown token.
   words_are_apart_ = words_are_apart_ && pieces_.contains(kSpaceMark);
+  // A sum's rounding depends on all that stands before it.
+  words_are_apart_ = words_are_apart_ && !pipeline.sums_in_float32;
   unknown_score_ = least - kUnknownPenalty;
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
 }
@@ -50,30 +53,34 @@ void UnigramPieces::encode(std::string_view piece, PieceScratch& scratch,
   while (!piece.empty()) {
     const size_t size = words_are_apart_ ? marked_word_size(piece) : piece.size();
     const std::string_view word = piece.substr(0, size);
-    scratch.words.append(word, ids, [&] { encode_word(word, ids); });
+    scratch.words.append(word, ids, [&] {
+      pipeline_.sums_in_float32 ? encode_word<float>(word, ids) : encode_word<double>(word, ids);
+    });
     piece.remove_prefix(size);
   }
 }
 
+template <class Sum>
 void UnigramPieces::encode_word(std::string_view piece, std::vector<int32_t>& ids) const {
-  std::vector<Node> best(piece.size() + 1);
+  std::vector<Node<Sum>> best(piece.size() + 1);
   best[0].score = 0;
   const char* const end = piece.data() + piece.size();
   for (uint32_t at = 0; at < piece.size();) {
     const uint32_t char_size = decode_utf8(piece.data() + at, end).size;
     bool has_single = false;
     const auto propose = [&](uint32_t size, int32_t id, double score) {
-      Node& node = best[at + size];
-      if (best[at].score + score > node.score) node = {best[at].score + score, at, id};
+      Node<Sum>& node = best[at + size];
+      const Sum sum = static_cast<Sum>(best[at].score + score);
+      if (node.begin == node.kUnreached || sum > node.score) node = {sum, at, id};
     };
     pieces_.for_each_prefix(piece.substr(at), [&](size_t size, int32_t id) {
       has_single = has_single || size == char_size;
       propose(static_cast<uint32_t>(size), id, pipeline_.scores[static_cast<size_t>(id)]);
     });
-    if (!has_single) propose(char_size, unknown_, unknown_score_);
+    if (!has_single) propose(char_size, unknown_, static_cast<Sum>(unknown_score_));
     at += char_size;
   }
-  std::vector<Node> path;
+  std::vector<Node<Sum>> path;
   std::vector<uint32_t> ends;
   for (auto at = static_cast<uint32_t>(piece.size()); at > 0; at = best[at].begin) {
     const bool joins = !path.empty() && best[at].id == unknown_ && path.back().id == unknown_;

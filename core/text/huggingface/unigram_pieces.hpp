@@ -21,6 +21,8 @@ class UnigramPieces final : public PieceModel {
               std::vector<int32_t>& ids) const override;
 
  private:
+  // Sum: what the scores on the way to a place are added up in.
+  template <class Sum>
   void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
   void append(std::string_view token, int32_t id, std::vector<int32_t>& ids) const;
 

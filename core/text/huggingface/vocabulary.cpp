@@ -150,8 +150,8 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
     BP_TRY(read_sentencepiece_model(bytes, v));
     BP_TRY(read_added_tokens(config, v));
   }
-  TextIndex ids(v.tokens.size());
-  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(v.tokens[static_cast<size_t>(id)], id);
+  TextIndex ids(v.tokens);
+  for (int32_t id = 0; id < v.n_tokens(); ++id) ids.insert(id);
   read_named_tokens(map, ids, v);
   read_named_tokens(config, ids, v);
   std::vector<int32_t> ends;

@@ -12,10 +12,9 @@ bool is_continuation_byte(char byte) {
 }  // namespace
 
 WordPiecePieces::WordPiecePieces(const Vocabulary& vocabulary, const Pipeline& pipeline)
-    : pipeline_(pipeline), pieces_(vocabulary.tokens.size()), unknown_(vocabulary.unk) {
+    : pipeline_(pipeline), pieces_(vocabulary.tokens), unknown_(vocabulary.unk) {
   for (int32_t id = 0; id < vocabulary.n_tokens(); ++id) {
-    if (is_control_type(vocabulary.type(id))) continue;
-    pieces_.insert(vocabulary.tokens[static_cast<size_t>(id)], id);
+    if (!is_control_type(vocabulary.type(id))) pieces_.insert(id);
   }
 }
 

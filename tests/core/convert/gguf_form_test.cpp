@@ -42,6 +42,7 @@ const std::map<std::string, std::string> kRefused = {
     {"qwen3", "window"},
     {"qwen3moe-window", "dense_layer"},
     {"qwen3next", "dense_layer"},
+    {"smollm3-window", "window"},
 };
 
 class GgufFormTest : public ::testing::TestWithParam<std::string> {

@@ -119,7 +119,16 @@ TEST(LoweringTest, Qwen2WindowsOfUpperLayersAreAGroupOfTheirOwn) {
   EXPECT_EQ(c.kv_groups[0].window, 0u);
   EXPECT_EQ(c.kv_groups[1].window, 16u);
   EXPECT_EQ(c.kv_slots[1].group, 1u);
-  fake.metadata.boolean("config.use_sliding_window", false);
+  fake.metadata.strings("config.layer_types", {"sliding_attention", "full_attention"});
+  model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.c().kv_groups[0].window, 16u);
+  EXPECT_EQ(model->program.c().kv_groups[1].window, 0u);
+  fake.metadata.strings("config.layer_types", {"chunked_attention", "full_attention"});
+  EXPECT_THAT(fake.load(source_folders()).status().message(),
+              HasSubstr("\"chunked_attention\" is not supported"));
+  fake.metadata.strings("config.layer_types", {"full_attention", "sliding_attention"})
+      .boolean("config.use_sliding_window", false);
   model = fake.load(source_folders());
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->program.c().n_kv_groups, 1u);
@@ -215,6 +224,35 @@ TEST(LoweringTest, YarnFactorFromTheContexts) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_NEAR(attribute(*ops_of(*model, BP_OP_ROPE)[0], "magnitude"), 0.1 * std::log(4.0) + 1,
               1e-6);
+}
+
+TEST(LoweringTest, KeysLeftOutMeanWhatTheFamilysClassSays) {
+  struct LeftOut {
+    const char* family;
+    const char* key;
+    const char* parameter;
+    nlohmann::ordered_json value;
+  };
+  const LeftOut kLeftOut[] = {
+      {"gemma2", "config.query_pre_attn_scalar", "attention_scalar", 256.0},
+      {"gemma3", "config.query_pre_attn_scalar", "attention_scalar", 256.0},
+      {"granite", "config.attention_multiplier", "attention_scale", {1.0, 1.0, 1.0}},
+      {"deepseek3", "config.routed_scaling_factor", "expert_scale", 2.5},
+      {"deepseek3", "config.norm_topk_prob", "expert_normalise", true},
+      {"glm4-moe-lite", "config.routed_scaling_factor", "expert_scale", 1.8},
+      {"glm4-moe-lite", "config.norm_topk_prob", "expert_normalise", true},
+      {"deepseek2", "config.routed_scaling_factor", "expert_scale", 1.0},
+  };
+  for (const LeftOut& left_out : kLeftOut) {
+    nlohmann::json form = family_golden(left_out.family)["huggingface"];
+    form["metadata"].erase(left_out.key);
+    FakeModel fake("huggingface");
+    fill_family(fake, form["metadata"], form);
+    const auto model = fake.load(source_folders());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EXPECT_EQ(describe(*model)["hyperparameters"][left_out.parameter], left_out.value)
+        << left_out.family << ' ' << left_out.key;
+  }
 }
 
 TEST(LoweringTest, FalconsAlibiIsASlopeOfEachHead) {

@@ -75,6 +75,42 @@ TEST_F(ModelFileTest, ReadsTensorsThatCannotBeMapped) {
   EXPECT_FALSE((*unreadable)->data((*unreadable)->tensors()[0]).ok());
 }
 
+TEST_F(ModelFileTest, ForgetsMetadataAndKeepsTensors) {
+  FakeModel fake("gguf");
+  add_mapped(fake);
+  fake.metadata.u64("answer", 42);
+  auto file = fake.open();
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  (*file)->forget_metadata();
+  EXPECT_EQ(fake.n_closed, 1u);
+  fake.entry("t") = {};  // the plugin's tables are gone
+  EXPECT_TRUE((*file)->metadata().entries().empty());
+  EXPECT_EQ((*file)->find_metadata("answer"), nullptr);
+  EXPECT_EQ((*file)->dialect(), "gguf");
+  const bp_tensor* tensor = (*file)->find_tensor("t");
+  ASSERT_NE(tensor, nullptr);
+  EXPECT_EQ(view(tensor->name), "t");
+  EXPECT_EQ((*file)->data(*tensor)->n_bytes, 64u);
+  (*file)->forget_metadata();
+  file->reset();
+  EXPECT_EQ(fake.n_closed, 1u);
+}
+
+TEST_F(ModelFileTest, KeepsThePluginThatReadsTensors) {
+  FakeModel fake("gguf");
+  add_mapped(fake);
+  fake.tensor("u", {2, 2}, BP_DTYPE_F32, {1, 2, 3, 4});
+  fake.metadata.u64("answer", 42);
+  auto file = fake.open();
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  (*file)->forget_metadata();
+  EXPECT_EQ(fake.n_closed, 0u);
+  EXPECT_NE((*file)->find_metadata("answer"), nullptr);
+  EXPECT_TRUE((*file)->data(*(*file)->find_tensor("u")).ok());
+  file->reset();
+  EXPECT_EQ(fake.n_closed, 1u);
+}
+
 TEST_F(ModelFileTest, TrustsNoTable) {
   const auto broken = [this](auto change) {
     FakeModel fake("gguf");

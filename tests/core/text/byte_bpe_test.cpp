@@ -44,7 +44,7 @@ TEST(ByteBpe, AnyBytesComeBack) {
 
 TEST(ByteBpe, BytesWithoutATokenAreDropped) {
   Vocabulary v = byte_vocabulary({});
-  v.tokens['b'] = "unused";
+  v.tokens.set('b', "unused");
   EXPECT_THAT(pieces_of(*make_tokenizer(v), "abc"), ElementsAre("a", "c"));
 }
 

@@ -11,12 +11,12 @@ namespace {
 
 // Both ways of merging must agree, since the length of a piece alone chooses between them.
 TEST(Merge, ScanAndHeapAgree) {
-  const std::vector<std::string> tokens = {"a",  "b",   "c",    "ab",   "ba",  "aa",  "aab",
-                                           "bb", "abc", "abab", "aaaa", "cab", "bcab"};
+  const TextList tokens = {"a",  "b",   "c",    "ab",   "ba",  "aa",  "aab",
+                           "bb", "abc", "abab", "aaaa", "cab", "bcab"};
   // Equal ranks test that the leftmost goes first.
   const std::vector<uint32_t> ranks = {0, 0, 0, 5, 7, 5, 9, 7, 1, 11, 12, 4, 6};
-  TextIndex index(tokens.size());
-  for (size_t i = 0; i < tokens.size(); ++i) index.insert(tokens[i], static_cast<int32_t>(i));
+  TextIndex index(tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) index.insert(static_cast<int32_t>(i));
 
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
@@ -42,11 +42,11 @@ TEST(Merge, ScanAndHeapAgree) {
 }
 
 TEST(TextIndex, KeepsTheFirstOfEqualTexts) {
-  TextIndex index(3);
-  index.insert("one", 1);
-  index.insert("one", 2);
-  index.insert("", 3);
+  const TextList texts = {"two", "one", "one", ""};
+  TextIndex index(texts);
+  for (const int32_t id : {1, 2, 3}) index.insert(id);
   EXPECT_EQ(index.find("one"), 1);
+  EXPECT_EQ(index.find("two"), kNoToken);
   EXPECT_EQ(index.find(""), kNoToken);
   EXPECT_EQ(index.find("on"), kNoToken);
   EXPECT_EQ(index.find("a longer text"), kNoToken);

@@ -18,9 +18,9 @@ inline constexpr const char* kPreTokenizerKinds[] = {
     "youtu",    "kimi-k2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "spark2_5", "afmoe",
     "superbpe", "falcon",  "bloom",        "viking",         "chameleon"};
 
-inline void add_token(Vocabulary& v, std::string text, TokenType type = TokenType::kNormal,
+inline void add_token(Vocabulary& v, std::string_view text, TokenType type = TokenType::kNormal,
                       float score = 0) {
-  v.tokens.push_back(std::move(text));
+  v.tokens.push_back(text);
   v.types.push_back(type);
   if (v.model == "llama") v.scores.push_back(score);
 }
@@ -44,7 +44,7 @@ inline Vocabulary byte_vocabulary(const std::vector<std::string>& merges,
   Vocabulary v;
   v.model = "gpt2";
   v.pre = std::move(pre);
-  v.merges = merges;
+  for (const std::string& merge : merges) v.merges.push_back(merge);
   for (int byte = 0; byte < 256; ++byte) add_token(v, alphabet_text(static_cast<uint8_t>(byte)));
   for (std::string text : merges) {
     text.erase(text.find(' '), 1);

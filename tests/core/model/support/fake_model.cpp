@@ -66,7 +66,9 @@ bp_status FakeModel::open_file(const bp_host* host, const char*, bp_model_file**
   return BP_OK;
 }
 
-void FakeModel::close(bp_model_file*) {}
+void FakeModel::close(bp_model_file* file) {
+  ++static_cast<const FakeModel*>(file->impl)->n_closed;
+}
 
 bp_status FakeModel::read(bp_model_file* file, uint64_t tensor, uint64_t first_row, uint64_t n_rows,
                           void* destination, bp_error*) {

@@ -30,6 +30,7 @@ class FakeModel {
   bool can_read = true;
   QuantizeAtLoad quantize;                          // of load()
   mutable std::map<std::string, uint32_t> n_reads;  // of each tensor, whole or in parts
+  mutable uint32_t n_closed = 0;
 
   // Loads it; refers to this object.
   Result<LoadedModel> load(ResourceFolders folders, bool strict = false,

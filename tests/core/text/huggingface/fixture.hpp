@@ -86,7 +86,7 @@ inline Json words(const std::vector<std::string>& texts) {
 inline std::vector<std::string> tokens_of(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<std::string> tokens;
   for (const int32_t id : tokenizer.encode(text, {.add_special = false})) {
-    tokens.push_back(tokenizer.vocabulary().tokens[static_cast<size_t>(id)]);
+    tokens.emplace_back(tokenizer.vocabulary().tokens[static_cast<size_t>(id)]);
   }
   return tokens;
 }

@@ -68,6 +68,23 @@ TEST(SentencePieceModels, Unigram) {
   EXPECT_EQ((*tokenizer)->decode((*tokenizer)->encode("ab a")), "ab a");
 }
 
+// Behind 2^24 float32 has even numbers alone: -0.5 becomes 0, and -1.2 or -1.5 behind it -2.
+TEST(SentencePieceModels, UnigramSumsWholeTextsInFloat32) {
+  const auto tokenizer = from_model(model(
+      1, piece("\u2581c", -16777216) + piece("\u2581", 0) + piece("a", -0.5f) + piece("b", -0.6f) +
+             piece("ab", -1.01f) + piece("d", -1.2f) + piece("ad", -1.5f)));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_THAT(tokens_of(**tokenizer, "ab"), ElementsAre("\u2581", "ab"));
+  EXPECT_THAT(tokens_of(**tokenizer, "c ab"), ElementsAre("\u2581c", "\u2581", "a", "b"));
+  EXPECT_THAT(tokens_of(**tokenizer, "c ad"), ElementsAre("\u2581c", "\u2581", "ad"));
+}
+
+TEST(SentencePieceModels, UnigramKeepsTextsWhoseScoresOverflow) {
+  const auto tokenizer = from_model(model(1, piece("\u2581", -3e38f) + piece("a", -3e38f)));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_THAT(tokens_of(**tokenizer, "aa"), ElementsAre("\u2581", "a", "a"));
+}
+
 TEST(SentencePieceModels, TheConfigAddsTokens) {
   const auto tokenizer =
       from_model(model(2, kPieces), R"({"add_bos_token": false, "added_tokens_decoder": {
