@@ -92,6 +92,8 @@ FAMILIES = {
     "granite": ("GraniteForCausalLM", "GraniteConfig", base(
         embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.35, attention_multiplier=0.21), BOTH),
     "smollm3": ("SmolLM3ForCausalLM", "SmolLM3Config", base(num_hidden_layers=5, no_rope_layer_interval=4), BOTH),
+    "smollm3-window": ("SmolLM3ForCausalLM", "SmolLM3Config", base(
+        num_hidden_layers=5, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=20), HUGGING_FACE),
     "gpt-oss": ("GptOssForCausalLM", "GptOssConfig", base(
         hidden_size=64, intermediate_size=32, num_local_experts=5, num_experts_per_tok=2, head_dim=12,
         sliding_window=20, num_hidden_layers=4,
