@@ -66,9 +66,11 @@ def ours(path, pre, mode, stdin):
     return done.stdout, None
 
 
-def show(theirs, text, expected, found):
-    pieces = [[theirs.id_to_token(i) for i in ids] for ids in (expected, found)]
-    print(f"    {text!a}\n      package {pieces[0]}\n      ours    {pieces[1]}")
+def show(text, package, ours):
+    """What differs of two lists of tokens, and a few behind and before."""
+    pairs = [i for i, (a, b) in enumerate(zip(package, ours)) if a != b] or [min(len(package), len(ours))]
+    begin, end = max(pairs[0] - 8, 0), pairs[0] + 24
+    print(f"    {text[:1000]!a}\n      package {package[begin:end]}\n      ours    {ours[begin:end]}")
 
 
 def routes_of(pre):
@@ -90,7 +92,7 @@ def compare(path, pre, texts):
         wrong = [i for i in range(len(texts)) if found[i] != expected[i]]
         result[route] = len(wrong)
         for i in sorted(wrong, key=lambda i: len(texts[i]))[:3]:
-            show(theirs, texts[i], expected[i], found[i])
+            show(texts[i], *([theirs.id_to_token(id) for id in ids] for ids in (expected[i], found[i])))
     return result
 
 
@@ -113,12 +115,15 @@ def speed(path, pre, prose):
 
 HOSTILE = ["a", " ", "\n", " \n", "\u0301", "a\u0301", "7", "!", "'", "\u4e2d", "\u1100\u1161", "\u0e01",
            "\U0001f468\u200d\U0001f469\u200d", "aA", "A", "<|", "\x00", "\ufb01", "a b", "IMG"]  # fmt: skip
+# What only the end decides is searched from every place.
+ENDS = [(" ", "a"), ("\n", "a"), (" \n", " a"), ("7", "a"), ("A", "!"), ("a ", "\u0301"), (" " * 999 + "a", ""),
+        ("7" * 999 + "a", ""), ("<sentinel:7", ""), ("IMGIMGA", "")]  # fmt: skip
 
 
 def hostile(path, pre):
     """Of each route the worst text: seconds for a million characters of it, and how many times those for a quarter."""
-    whole = [unit * (1000000 // len(unit)) for unit in HOSTILE]
-    texts = [part for text in whole for part in (text[: len(text) // 4], text)]
+    units = [(unit, "") for unit in HOSTILE] + ENDS
+    texts = [unit * (n // len(unit)) + end for unit, end in units for n in (250000, 1000000)]
     stdin = "".join(json.dumps(text) + "\n" for text in texts).encode()
     found = {}
     for route, mode in routes_of(pre).items():
@@ -127,8 +132,8 @@ def hostile(path, pre):
             found[route] = error
             continue
         seconds = list(map(float, out.split()))
-        rows = zip(seconds[1::2], seconds[0::2], HOSTILE)
-        found[route] = max((round(s, 3), round(s / part, 1), unit) for s, part, unit in rows)
+        rows = zip(seconds[1::2], seconds[0::2], units)
+        found[route] = max((round(s, 3), round(s / part, 1), unit[-7:] + end) for s, part, (unit, end) in rows)
     return found
 
 

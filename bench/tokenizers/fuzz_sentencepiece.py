@@ -44,6 +44,15 @@ COLLAPSE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581
 FORMS = {"words": ([], WORDS), "marks": ([], METASPACE), "stripped": ([STRIP, COLLAPSE], METASPACE)}
 
 
+def long_text(rng, words):
+    """Sums of scores that float32 rounds to hundredths."""
+    parts = []
+    while sum(map(len, parts)) < 20000:
+        at = rng.randrange(len(words))
+        parts += [*words[at : at + rng.randint(3, 50)], random_text(rng)]
+    return " ".join(parts)
+
+
 def tokenizer_json(model, steps, pre_tokenizer):
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     charsmap = base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
@@ -73,7 +82,7 @@ def compare_charsmap(kind, model, texts, stdin, folder):
         expected = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
         wrong, found = differences(expected, path, "", stdin)
         for i in sorted(wrong or [], key=lambda i: len(texts[i]))[:3]:
-            show(theirs, texts[i], expected[i], found[i])
+            show(texts[i], *([theirs.id_to_token(id) for id in ids] for ids in (expected[i], found[i])))
         count = found if wrong is None else len(wrong)
         print(f"{kind}: tokenizer.json, {form}: of {len(texts)} texts differ {count}", flush=True)
         failed = failed or wrong != []
@@ -84,10 +93,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prose")
     parser.add_argument("--texts", type=int, default=100000)
+    parser.add_argument("--long", type=int, default=0, help="further texts, of PROSE and random texts, each of 20000 characters")
     parser.add_argument("--kinds", default=";".join(KINDS), help="separated by semicolons")
     options = parser.parse_args()
     rng = random.Random(1)
     texts = [random_text(rng) for _ in range(options.texts)]
+    with open(options.prose, encoding="utf-8", errors="ignore") as file:
+        words = [word for word in file.read().split() if "<unk>" not in word]  # a token of its own
+    texts += [long_text(rng, words) for _ in range(options.long)]
     stdin = "".join(json.dumps(text) + "\n" for text in texts).encode()
     failed = False
     with tempfile.TemporaryDirectory() as folder:
@@ -107,8 +120,7 @@ def main():
                     failed = failed or not route
                     continue
                 for i in sorted(wrong, key=lambda i: len(texts[i]))[:3]:
-                    pieces = [[theirs.id_to_piece(id) for id in ids] for ids in (expected[i], found[i])]
-                    print(f"    {texts[i]!a}\n      package {pieces[0]}\n      ours    {pieces[1]}")
+                    show(texts[i], *([theirs.id_to_piece(id) for id in ids] for ids in (expected[i], found[i])))
                 print(f"{kind}: {route or 'as it is'}: of {len(texts)} texts differ {len(wrong)}", flush=True)
                 failed = failed or bool(wrong)
             if kind in OF_CHARSMAPS:
