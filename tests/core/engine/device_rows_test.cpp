@@ -25,6 +25,7 @@ struct Case {
 class DeviceRowsTest : public EngineTest {
  protected:
   void offer(uint32_t max_candidates) {
+    engine.reset();  // its last step may still be in flight
     model.max_candidates = max_candidates;
     model.n_rows_given = model.n_rows_sampled = 0;
     start();

@@ -307,7 +307,7 @@ class FakeExecutable final : public Executable {
       model_.violate("more candidates than the backend offers");
     }
     sampling.results[r] = sample_row(row, request);
-    if (model_.wrong_token != -1) sampling.results[r].token = model_.wrong_token;
+    if (const int32_t wrong = model_.wrong_token; wrong != -1) sampling.results[r].token = wrong;
     if (chosen_.back()) chosen_.back() = sampling.results[r].token;
     if ((request.flags & BP_ROW_LOGITS) != 0) return true;
     ++model_.n_rows_sampled;

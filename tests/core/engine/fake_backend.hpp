@@ -28,8 +28,8 @@ struct FakeModel {
   std::function<std::optional<int32_t>(std::span<const int32_t> history)> script;  // the next token
   bool runs_ahead = runs_ahead_by_default();      // two steps in flight, with tokens of the first
   uint32_t max_candidates = runs_ahead ? 64 : 0;  // of "bp.device-sampling/1"; 0: not offered
-  int32_t wrong_token = -1;                       // what sampled rows answer, where not -1
-  int32_t nan_token = -1;                         // a history with it gives NaN
+  std::atomic<int32_t> wrong_token{-1};           // what sampled rows answer, where not -1
+  std::atomic<int32_t> nan_token{-1};             // a history with it gives NaN
   std::atomic<int> fail_at{-1};                   // submits until one fails; -1: never
   std::atomic<int> fail_collect_at{-1};           // likewise of collects
   bp_status fail_status = BP_INTERNAL;
