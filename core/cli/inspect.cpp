@@ -115,8 +115,9 @@ void print_human(const Json& d) {
   fmt::print("architecture  {}\n", value_text(d["architecture"]));
   if (d["tokenizer"].is_object()) {
     const Json& t = d["tokenizer"];
-    fmt::print("tokenizer     {} {}, {} tokens{}\n", value_text(t["model"]), value_text(t["pre"]),
-               value_text(t["n_vocab"]),
+    const std::string pre = value_text(t["pre"]);
+    fmt::print("tokenizer     {}{}{}, {} tokens{}\n", value_text(t["model"]), pre.empty() ? "" : " ",
+               pre, value_text(t["n_vocab"]),
                t["chat_template"] == true
                    ? fmt::format(", chat template (output: {})", value_text(t["chat_output"]))
                    : std::string());
