@@ -16,10 +16,11 @@ constexpr uint32_t kRowItems = 64;
 constexpr uint32_t kDownSharePieces = 4;
 constexpr uint32_t kManyDownStrips = 8;
 
-ActivationForms forms_of(const Matrices& a, const Matrices& b) {
+ActivationForms forms_of(std::initializer_list<const Matrices*> all) {
   ActivationForms forms;
-  for (const auto& matrix : a) forms.serve(*matrix);
-  for (const auto& matrix : b) forms.serve(*matrix);
+  for (const Matrices* matrices : all) {
+    for (const auto& matrix : *matrices) forms.serve(*matrix);
+  }
   return forms;
 }
 
@@ -42,9 +43,10 @@ struct ExpertsStage::Cut {
 
 ExpertsStage::ExpertsStage(ExpertsSpec spec)
     : spec_(std::move(spec)),
-      row_layout_(forms_of(spec_.gate, spec_.up), spec_.input.width),
-      hidden_layout_(forms_of(spec_.down, {}), spec_.n_ff),
-      chunk_(std::max(spec_.input.width, spec_.n_ff)) {
+      row_layout_(forms_of({&spec_.gate, &spec_.up}), spec_.input.width),
+      hidden_layout_(forms_of({&spec_.down}), spec_.n_ff),
+      chunk_(std::max(spec_.input.width, spec_.n_ff),
+             forms_of({&spec_.gate, &spec_.up, &spec_.down})) {
   for (const Matrices* matrices : {&spec_.gate, &spec_.up, &spec_.down}) {
     for (const auto& matrix : *matrices) {
       weight_scratch_bytes_ = std::max(weight_scratch_bytes_, matrix->scratch_bytes());

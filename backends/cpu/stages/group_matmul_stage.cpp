@@ -23,7 +23,9 @@ ActivationForms forms_of(const Matrices& matrices) {
 }  // namespace
 
 GroupMatmulStage::GroupMatmulStage(GroupMatmulSpec spec)
-    : spec_(std::move(spec)), layout_(forms_of(spec_.matrices), spec_.n_in), chunk_(spec_.n_in) {
+    : spec_(std::move(spec)),
+      layout_(forms_of(spec_.matrices), spec_.n_in),
+      chunk_(spec_.n_in, layout_.forms()) {
   reads = {spec_.in};
   if (spec_.ids) reads.push_back(*spec_.ids);
   writes = {spec_.out};

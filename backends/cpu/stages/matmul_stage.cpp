@@ -49,7 +49,7 @@ struct MatmulStage::Cut {
 MatmulStage::MatmulStage(MatmulSpec spec)
     : spec_(std::move(spec)),
       activations_(spec_.input, forms_of(spec_)),
-      chunk_(spec_.input.width) {
+      chunk_(spec_.input.width, forms_of(spec_)) {
   reads.push_back(spec_.input.buffer);
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes.push_back(spec_.projections[0].out);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "backends/cpu/weights/file_pages.hpp"
 
@@ -17,7 +18,7 @@ constexpr uint32_t kSharePieces = 16;
 // A chunk takes five eighths of the second-level cache.
 constexpr size_t kMinChunkBytes = size_t{256} << 10;
 constexpr size_t kMaxChunkBytes = size_t{1280} << 10;
-constexpr uint32_t kMinChunkRows = 48;
+constexpr uint32_t kMinChunkRows = 48;  // a multiple of all panels
 constexpr uint32_t kMaxChunkRows = 512;
 
 size_t choose_chunk_bytes() {
@@ -32,11 +33,17 @@ uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers) {
   return std::clamp(n_strips / (kSharePieces * n_workers), 1u, kPieceStrips);
 }
 
-ChunkSize::ChunkSize(uint32_t width) {
+ChunkSize::ChunkSize(uint32_t width, const ActivationForms& forms) : forms_(forms) {
   const size_t row_bytes = panel_words(1, width) * sizeof(int32_t);
   const auto fitting =
       static_cast<uint32_t>(std::min<size_t>(choose_chunk_bytes() / row_bytes, ~0u));
   most_rows_ = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
+}
+
+uint32_t ChunkSize::rows(const Kernels& kernels) const {
+  uint32_t panel = forms_.panels ? kernels.max_panel_rows : 1;
+  if (forms_.bf16 && kernels.bf16_dot != nullptr) panel = std::lcm(panel, kBf16PanelRows);
+  return most_rows_ / panel * panel;
 }
 
 void read_ahead(const PreparedWeight& weight) {

@@ -1,6 +1,7 @@
 #pragma once
 // How products are cut: chunks of rows, and pieces of a few strips of a weight.
 
+#include "backends/cpu/rows/activation_layout.hpp"
 #include "backends/cpu/stages/stage.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
 
@@ -15,14 +16,13 @@ inline constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
 // Rows of activations that stay in the second-level cache while strips of weights pass by.
 class ChunkSize {
  public:
-  explicit ChunkSize(uint32_t width);
-  // A multiple of the kernels' panels.
-  [[nodiscard]] uint32_t rows(const Kernels& kernels) const {
-    return most_rows_ / kernels.max_panel_rows * kernels.max_panel_rows;
-  }
+  ChunkSize(uint32_t width, const ActivationForms& forms);
+  // A multiple of the kernels' panels of those forms.
+  [[nodiscard]] uint32_t rows(const Kernels& kernels) const;
 
  private:
   uint32_t most_rows_;
+  ActivationForms forms_;
 };
 
 // Asks the system for what a weight's products read.

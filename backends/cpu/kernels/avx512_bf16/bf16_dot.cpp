@@ -1,5 +1,6 @@
-// Products of bf16 weights with activations rounded to bf16, two columns a lane. Panels are rows
-// one after another.
+// Products of bf16 weights with activations rounded to bf16, two columns a lane. A panel of n rows
+// is [columns / kBf16Columns][n][kBf16Columns]: rows apart by a power of two would share few sets
+// of the first-level cache.
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
@@ -11,17 +12,37 @@ namespace {
 
 using namespace avx512;
 
-// Columns that a tile takes at once, so that kBlockRows rows of activations and a strip of weights
-// of so many columns stay in the first-level cache. A multiple of kBf16Columns.
+// Columns that a tile takes at once, so that so many of a panel's rows stay in the first-level
+// cache while rows of weights pass by. A multiple of kBf16Columns.
 constexpr uint32_t kBlockColumns = 512;
-constexpr uint32_t kBlockRows = 12;
+constexpr uint32_t kBlocksAhead = 2;  // that are asked for
 constexpr uint32_t kTileWeights = 4;
 constexpr uint32_t kTileActivations = 4;
 
-void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t, uint32_t t) {
-  uint16_t* row = panel + size_t{t} * n_columns;
-  for (uint32_t c = 0; c < n_columns; c += 16) store_bf16(row + c, load(x + c));
+// Lines of weights to ask for into the second-level cache, one of each row a step.
+struct Lines {
+  const uint16_t* first;
+  size_t row_stride, step;  // in elements
+};
+
+void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
+  uint16_t* to = panel + t * kBf16Columns;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, to += size_t{n} * kBf16Columns) {
+    store_bf16(to, load(x + c));
+    store_bf16(to + 16, load(x + c + 16));
+  }
 }
+
+// Rows of one panel.
+struct PanelRows {
+  const uint16_t* first;
+  uint32_t n_panel;  // rows of the panel
+
+  const uint16_t* at(uint32_t row, uint32_t column) const {
+    return first + size_t{column} * n_panel + row * kBf16Columns;
+  }
+  PanelRows from(uint32_t row) const { return {first + row * kBf16Columns, n_panel}; }
+};
 
 inline __m512bh columns_at(const uint16_t* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
@@ -39,22 +60,21 @@ inline void clear(Lanes<R, N>& lanes) {
   }
 }
 
-// R rows of weights from w_row on, columns [first, first + n_columns); x at its first column.
-// Ahead, since few rows wait for memory, asks for the same columns of the rows that come next, or
-// where these are in tiles, which lie in a line, for the tile after the next two.
-template <bool Ahead, uint32_t R, uint32_t N>
-inline void add_columns(const Bf16Weights& w, uint32_t w_row, const uint16_t* x, size_t x_stride,
-                        uint32_t first, uint32_t n_columns, Lanes<R, N>& lanes) {
+// R rows of weights from w_row on times N rows, columns [first, first + n_columns). Asks for the
+// lines of every Step-th row from First on.
+template <uint32_t First, uint32_t Step, uint32_t R, uint32_t N>
+inline void add_columns(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t first,
+                        uint32_t n_columns, Lines ahead, Lanes<R, N>& lanes) {
   const uint16_t* own = w.at(w_row, first);
-  const size_t ahead = w.is_tiled() ? 3 * w.tile_stride : R * w.row_stride;
-  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += w.tile_stride) {
-    if constexpr (Ahead) {
-      BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-        __builtin_prefetch(own + ahead + r * w.row_stride, 0, 2);
-      }
+  const uint16_t* own_x = x.at(0, first);
+  const size_t x_step = size_t{x.n_panel} * kBf16Columns;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += w.tile_stride, own_x += x_step) {
+    BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
+      __builtin_prefetch(ahead.first + r * ahead.row_stride, 0, 2);
     }
+    ahead.first += ahead.step;
     __m512bh xs[N];
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = columns_at(x + t * x_stride + c);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = columns_at(own_x + t * kBf16Columns);
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
       const __m512bh ws = columns_at(own + r * w.row_stride);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
@@ -64,25 +84,63 @@ inline void add_columns(const Bf16Weights& w, uint32_t w_row, const uint16_t* x,
   }
 }
 
+// Halves of a, then of b, each the sum of two; of each 256, 128 and 64 bits.
+inline __m512 add_halves(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+inline __m512 add_quarters(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+inline __m512 add_pairs(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+}
+inline __m512 add_lanes(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+
+// The sums of 4 by 4 vectors' lanes, each in the order of reduce_add; four rows of weights lie
+// together.
+inline __m512 reduce_all(const Lanes<4, 4>& lanes) {
+  __m512 rows[4];
+  BP_UNROLL for (uint32_t r = 0; r < 4; ++r) {
+    const F32x16* sums = lanes.sums[r];
+    rows[r] = add_quarters(add_halves(sums[0].v, sums[1].v), add_halves(sums[2].v, sums[3].v));
+  }
+  return add_lanes(add_pairs(rows[0], rows[1]), add_pairs(rows[2], rows[3]));
+}
+
 template <uint32_t R, uint32_t N>
 inline void store_sums(const Lanes<R, N>& lanes, float* y, size_t y_stride) {
-  BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t * y_stride + r] = reduce_add(lanes.sums[r][t]);
+  if constexpr (R == 4 && N == 4) {
+    const __m512 sums = reduce_all(lanes);
+    _mm_storeu_ps(y, _mm512_castps512_ps128(sums));
+    _mm_storeu_ps(y + y_stride, _mm512_extractf32x4_ps(sums, 1));
+    _mm_storeu_ps(y + 2 * y_stride, _mm512_extractf32x4_ps(sums, 2));
+    _mm_storeu_ps(y + 3 * y_stride, _mm512_extractf32x4_ps(sums, 3));
+  } else {
+    BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t * y_stride + r] = reduce_add(lanes.sums[r][t]);
+    }
   }
 }
 
 template <uint32_t R, uint32_t N>
-inline void dot_tile(const Bf16Weights& w, uint32_t w_row, const uint16_t* x, uint32_t n_columns,
+inline void dot_tile(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t n_columns,
                      float* y, size_t y_stride) {
   Lanes<R, N> lanes;
   clear(lanes);
-  add_columns<true>(w, w_row, x, n_columns, 0, n_columns, lanes);
+  // The same columns of the rows that come next; where these are in tiles, which lie in a line, the
+  // tile after the next two.
+  const uint16_t* own = w.at(w_row, 0);
+  const Lines ahead{own + (w.is_tiled() ? 3 * w.tile_stride : R * w.row_stride), w.row_stride,
+                    w.tile_stride};
+  add_columns<0, 1>(w, w_row, x, 0, n_columns, ahead, lanes);
   store_sums(lanes, y + w_row, y_stride);
 }
 
 template <uint32_t N>
-inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* x, uint32_t n_columns,
-                     float* y, size_t y_stride) {
+inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const PanelRows& x,
+                     uint32_t n_columns, float* y, size_t y_stride) {
   uint32_t r = 0;
   if constexpr (N == 1) {
     // Tiles are read once, from end to end.
@@ -96,46 +154,80 @@ inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* x,
   for (; r < n_w_rows; ++r) dot_tile<1, N>(w, r, x, n_columns, y, y_stride);
 }
 
-// A whole strip times kBlockRows rows, block by block of columns; tiles wait in memory meanwhile.
-void dot_block(const Bf16Weights& w, const uint16_t* x, uint32_t n_columns, float* y,
-               size_t y_stride) {
-  using Tile = Lanes<kTileWeights, kTileActivations>;
-  constexpr uint32_t n_w = kStripRows / kTileWeights, n_x = kBlockRows / kTileActivations;
-  Tile tiles[n_w][n_x];
+using Tile = Lanes<kTileWeights, kTileActivations>;
+
+// Columns [column, column + n) of four rows of weights times the panel's rows in fours, J and
+// after, each of which asks for as many of the lines.
+template <uint32_t NX, uint32_t J>
+inline void add_tiles(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t column,
+                      uint32_t n, const Lines* ahead, Tile* tiles) {
+  if constexpr (J < NX) {
+    Tile lanes = tiles[J];
+    const PanelRows rows = x.from(J * kTileActivations);
+    if (ahead != nullptr) {
+      add_columns<J, NX>(w, w_row, rows, column, n, *ahead, lanes);
+    } else {
+      add_columns<kTileWeights, 1>(w, w_row, rows, column, n, {}, lanes);
+    }
+    tiles[J] = lanes;
+    add_tiles<NX, J + 1>(w, w_row, x, column, n, ahead, tiles);
+  }
+}
+
+// A whole strip times the first NX * kTileActivations rows of a panel, block by block of columns;
+// tiles wait in memory meanwhile. The first panel that meets a strip waits for memory: while it
+// multiplies a block, it asks for the second after it.
+template <uint32_t NX>
+void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t n_columns,
+               float* y, size_t y_stride) {
+  constexpr uint32_t kN = kStripRows / kTileWeights;
+  Tile tiles[kN][NX];
   for (auto& row : tiles) {
     for (Tile& tile : row) clear(tile);
   }
   for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
     const uint32_t n = n_columns - column < kBlockColumns ? n_columns - column : kBlockColumns;
-    for (uint32_t i = 0; i < n_w; ++i) {
-      for (uint32_t j = 0; j < n_x; ++j) {
-        Tile lanes = tiles[i][j];
-        add_columns<false>(w, i * kTileWeights,
-                           x + size_t{j} * kTileActivations * n_columns + column, n_columns, column,
-                           n, lanes);
-        tiles[i][j] = lanes;
-      }
+    const uint32_t then = column + kBlocksAhead * kBlockColumns;
+    const bool is_there = w.is_tiled() || then < n_columns;
+    const uint16_t* next = is_there ? w.at(0, then) : w.at(kStripRows, then - n_columns);
+    for (uint32_t i = 0; i < kN; ++i) {
+      // Of tiles, as many lines as they lie.
+      const size_t stride = w.is_tiled() ? n : w.row_stride;
+      const Lines ahead{next + i * kTileWeights * stride, stride, kBf16Columns};
+      add_tiles<NX, 0>(w, i * kTileWeights, x, column, n, is_first ? &ahead : nullptr, tiles[i]);
     }
   }
-  for (uint32_t i = 0; i < n_w; ++i) {
-    for (uint32_t j = 0; j < n_x; ++j) {
+  for (uint32_t i = 0; i < kN; ++i) {
+    for (uint32_t j = 0; j < NX; ++j) {
       store_sums(tiles[i][j], y + j * kTileActivations * y_stride + i * kTileWeights, y_stride);
     }
   }
 }
 
+void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, bool is_first, const PanelRows& x,
+               uint32_t n_columns, float* y, size_t y_stride) {
+  uint32_t t = 0;
+  const uint32_t n_fours = x.n_panel / kTileActivations;
+  if (n_w_rows == kStripRows && n_fours > 1) {
+    if (n_fours == 4) dot_block<4>(w, is_first, x, n_columns, y, y_stride);
+    if (n_fours == 3) dot_block<3>(w, is_first, x, n_columns, y, y_stride);
+    if (n_fours == 2) dot_block<2>(w, is_first, x, n_columns, y, y_stride);
+    t = n_fours * kTileActivations;
+  }
+  for (; t + kTileActivations <= x.n_panel; t += kTileActivations) {
+    dot_rows<kTileActivations>(w, n_w_rows, x.from(t), n_columns, y + t * y_stride, y_stride);
+  }
+  for (; t < x.n_panel; ++t) {
+    dot_rows<1>(w, n_w_rows, x.from(t), n_columns, y + t * y_stride, y_stride);
+  }
+}
+
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride) {
-  uint32_t t = 0;
-  const auto x = [&] { return panels + size_t{t} * n_columns; };
-  for (; n_w_rows == kStripRows && t + kBlockRows <= n_x_rows; t += kBlockRows) {
-    dot_block(w, x(), n_columns, y + t * y_stride, y_stride);
-  }
-  for (; t + kTileActivations <= n_x_rows; t += kTileActivations) {
-    dot_rows<kTileActivations>(w, n_w_rows, x(), n_columns, y + t * y_stride, y_stride);
-  }
-  for (; t < n_x_rows; ++t) {
-    dot_rows<1>(w, n_w_rows, x(), n_columns, y + t * y_stride, y_stride);
+  for (uint32_t t = 0; t < n_x_rows; t += kBf16PanelRows) {
+    const uint32_t n = n_x_rows - t < kBf16PanelRows ? n_x_rows - t : kBf16PanelRows;
+    dot_panel(w, n_w_rows, t == 0, {panels + size_t{t} * n_columns, n}, n_columns, y + t * y_stride,
+              y_stride);
   }
 }
 
