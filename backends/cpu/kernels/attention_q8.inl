@@ -107,7 +107,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
 template <class Keys, uint32_t M>
 inline void score_rows_q8(const KvTile& tile, const float* queries, size_t query_stride,
                           uint32_t head_dim, float* scores) {
-  constexpr uint32_t kGroups = kMaxPanel < 8 ? 1 : M == 1 ? 4 : 2;  // by the number of registers
+  constexpr uint32_t kGroups = !kManyRegisters ? 1 : M == 1 ? 4 : 2;  // by the number of registers
   uint32_t group = tile.first;
   for (; group + kGroups <= tile.end; group += kGroups) {
     score_groups_q8<Keys, M, kGroups>(tile, group, queries, query_stride, head_dim, scores);

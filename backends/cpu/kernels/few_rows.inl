@@ -12,7 +12,7 @@ constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 // Vectors of 16 positions or columns whose sums for M rows fit into registers, and are enough not
 // to wait for one another.
 template <uint32_t M>
-constexpr uint32_t kVectorsOfRows = kMaxPanel >= 8 ? 4
+constexpr uint32_t kVectorsOfRows = kManyRegisters ? 4
                                     : M == 1       ? 4
                                     : M == 2       ? 2
                                                    : 1;

@@ -104,14 +104,19 @@ inline constexpr uint32_t kKvScaleDims = 32;
 inline constexpr uint32_t kQueryRecordWords = 18;
 
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
-inline constexpr uint32_t kPanelWidths[] = {kTileRows, 12, 8, 6, 4, 3, 2, 1};
-inline constexpr uint32_t kMaxPanelRows = 12;  // of strip_dot; tile_dot takes kTileRows
+inline constexpr uint32_t kPanelWidths[] = {kTileRows, 6, 4, 3, 2, 1};
+inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kTileRows
 
 // y[t * y_stride + r] = row r of the strip . row t of the panel, for 16 rows and n panel rows.
 // Within 32 (16) columns of one scale sums are exact integers; scales fold them in float in
-// ascending order of columns, so that a result does not depend on n.
-using StripDot = void (*)(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* y,
-                          size_t y_stride);
+// ascending order of columns, so that a result does not depend on n. is_first: no other panel has
+// met the strip; weights that come after it are asked for.
+using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_columns,
+                          const int32_t* panel, float* y, size_t y_stride);
+
+// The same for a strip and the one that begins strip_bytes after it, whose results stand beside.
+using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, bool is_first,
+                              uint32_t n_columns, const int32_t* panel, float* y, size_t y_stride);
 
 // n strips of one weight, one after another.
 struct TileStrips {
@@ -232,6 +237,8 @@ struct Kernels {
   const char* name;
   uint32_t max_panel_rows;
   StripDot strip_dot[kStripLayouts][kMaxPanelRows + 1];  // null where no panel has that width
+  // Null where two strips together are no faster.
+  StripPairDot strip_pair_dot[kStripLayouts][kMaxPanelRows + 1];
   TileDot tile_dot[kStripLayouts];  // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];
   Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot

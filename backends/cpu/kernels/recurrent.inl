@@ -9,7 +9,7 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // Panels whose sums stay in registers together.
-inline constexpr uint32_t kDeltaPanels = kMaxPanel >= 12 ? 4 : 2;
+inline constexpr uint32_t kDeltaPanels = kManyRegisters ? 4 : 2;
 
 template <uint32_t N>
 inline void delta_panels(const DeltaToken& token, const float* from, float* to, const float* v,

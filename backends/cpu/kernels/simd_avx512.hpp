@@ -11,7 +11,9 @@
 namespace bp::cpu::avx512 {
 namespace {
 
-inline constexpr uint32_t kMaxPanel = 12;
+inline constexpr uint32_t kMaxPanel = 6;
+inline constexpr uint32_t kPairedPanel = 2;  // rows from which strips are multiplied in pairs
+inline constexpr bool kManyRegisters = true;
 inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
 inline constexpr uint32_t kFloatColumns = 4;  // activation rows of a float tile
 inline constexpr bool kSignedAsUnsigned = true;

@@ -13,6 +13,8 @@ namespace bp::cpu::scalar {
 namespace {
 
 inline constexpr uint32_t kMaxPanel = 4;
+inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
+inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;

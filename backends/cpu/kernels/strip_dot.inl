@@ -38,27 +38,43 @@ __attribute__((always_inline)) inline void add_columns_in_pairs(const uint8_t* b
   }
 }
 
-// Adds columns [4 * First, 4 * End) of a block. Where products are summed in pairs first, these
+// The records of strips that are multiplied together.
+template <uint32_t S>
+struct Records {
+  const uint8_t* of[S];
+};
+// Arrays of sums are [S][N], strips by rows.
+
+// Adds columns [4 * First, 4 * End) of block b. Where products are summed in pairs first, these
 // take as many columns as 16 bits have room for.
-template <class W, uint32_t N, int First, int End>
-__attribute__((always_inline)) inline void sum_columns(const uint8_t* body, PanelRecord<N> x,
-                                                       I32x16* sums) {
+template <class W, uint32_t N, uint32_t S, int First, int End>
+__attribute__((always_inline)) inline void sum_columns(Records<S> records, uint32_t b,
+                                                       PanelRecord<N> x, I32x16* sums) {
   if constexpr (First < End) {
-    const auto w = W::template quants<First>(body);
     constexpr bool kInPairs = kSumsPairs && (kPairSums<W>) >= 2;
     if constexpr (kInPairs) {
+      static_assert(S == 1);
+      const uint8_t* body = W::body(records.of[0], b);
+      const auto w = W::template quants<First>(body);
       constexpr int kNext = First + kPairSums<W> < End ? First + kPairSums<W> : End;
       decltype(multiply_pairs(w, 0)) pairs[N];
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) pairs[t] = multiply_pairs(w, x.quants(First, t));
       add_columns_in_pairs<W, N, First + 1, kNext>(body, x, pairs);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums[t] = add_pairs(sums[t], pairs[t]);
-      sum_columns<W, N, kNext, End>(body, x, sums);
+      sum_columns<W, N, S, kNext, End>(records, b, x, sums);
     } else {
-      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-        sums[t] = W::kSigned ? dot_signed(sums[t], w, x.quants(First, t))
-                             : dot(sums[t], w, x.quants(First, t));
+      U8x64 w[S];
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        w[s] = W::template quants<First>(W::body(records.of[s], b));
       }
-      sum_columns<W, N, First + 1, End>(body, x, sums);
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+        BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+          I32x16& sum = sums[s * N + t];
+          sum = W::kSigned ? dot_signed(sum, w[s], x.quants(First, t))
+                           : dot(sum, w[s], x.quants(First, t));
+        }
+      }
+      sum_columns<W, N, S, First + 1, End>(records, b, x, sums);
     }
   }
 }
@@ -80,14 +96,12 @@ inline I32x16 times_offset(I32x16 sum8) {
 }
 
 // Starts sums at what the quants' offset adds, so that they end exact.
-template <class W, uint32_t N>
+template <class W, uint32_t N, uint32_t S>
 inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    if constexpr (W::kOffset == 0) {
-      sums[t] = broadcast_int(0);
-    } else {
-      sums[t] = times_offset<W::kOffset>(sum8_of(x, half, t));
-    }
+    I32x16 sum = broadcast_int(0);
+    if constexpr (W::kOffset != 0) sum = times_offset<W::kOffset>(sum8_of(x, half, t));
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) sums[s * N + t] = sum;
   }
 }
 
@@ -111,109 +125,151 @@ inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, const I32x
   }
 }
 
-template <class W, uint32_t N>
-inline void dot_block(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  const uint8_t* body = W::body(record, b);
-  I32x16 sums[N];
-  start_sums<W>(x, -1, sums);
-  sum_columns<W, N, 0, 8>(body, x, sums);
-  fold<W>(record, b, x, sums, y);
+template <class W, uint32_t N, uint32_t S>
+inline void fold_all(Records<S> records, uint32_t b, PanelRecord<N> x, const I32x16* sums,
+                     F32x16* y) {
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) fold<W>(records.of[s], b, x, sums + s * N, y + s * N);
 }
 
-template <class W, uint32_t N, int Half>
-inline void add_half_of_factors(const uint8_t* record, uint32_t b, PanelRecord<N> x,
-                                I32x16* totals) {
-  I32x16 sums[N];
-  start_sums<W>(x, Half, sums);
-  sum_columns<W, N, 4 * Half, 4 * Half + 4>(W::body(record, b), x, sums);
-  const Factors factors = W::factors(record, b, Half);
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    totals[t] = add_multiple(totals[t], sums[t], factors);
+template <class W, uint32_t N, uint32_t S>
+inline void dot_block(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+  I32x16 sums[S * N];
+  start_sums<W, N, S>(x, -1, sums);
+  sum_columns<W, N, S, 0, 8>(records, b, x, sums);
+  fold_all<W>(records, b, x, sums, y);
+}
+
+template <class W, uint32_t N, uint32_t S, int Half>
+inline void add_half_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x, I32x16* totals) {
+  I32x16 sums[S * N];
+  start_sums<W, N, S>(x, Half, sums);
+  sum_columns<W, N, S, 4 * Half, 4 * Half + 4>(records, b, x, sums);
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    const Factors factors = W::factors(records.of[s], b, Half);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      I32x16& total = totals[s * N + t];
+      total = add_multiple(total, sums[s * N + t], factors);
+    }
   }
 }
 
 // The halves' sums times their factors are added as integers.
-template <class W, uint32_t N>
-inline void dot_block_of_factors(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  I32x16 totals[N];
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) totals[t] = broadcast_int(0);
-  add_half_of_factors<W, N, 0>(record, b, x, totals);
-  add_half_of_factors<W, N, 1>(record, b, x, totals);
-  fold<W>(record, b, x, totals, y);
+template <class W, uint32_t N, uint32_t S>
+inline void dot_block_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+  I32x16 totals[S * N];
+  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) totals[i] = broadcast_int(0);
+  add_half_of_factors<W, N, S, 0>(records, b, x, totals);
+  add_half_of_factors<W, N, S, 1>(records, b, x, totals);
+  fold_all<W>(records, b, x, totals, y);
 }
 
 // The halves are added in float before they meet the scale of the activations.
-template <class W, uint32_t N>
-inline void dot_block_of_halves(const uint8_t* record, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  const uint8_t* body = W::body(record, b);
-  I32x16 sums[N];
-  F32x16 both[N];
-  start_sums<W>(x, 0, sums);
-  sum_columns<W, N, 0, 4>(body, x, sums);
-  const F32x16 first = W::scale(record, b, 0);
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) both[t] = mul(to_float(sums[t]), first);
-  start_sums<W>(x, 1, sums);
-  sum_columns<W, N, 4, 8>(body, x, sums);
-  const F32x16 second = W::scale(record, b, 1);
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    y[t] = fma(fma(to_float(sums[t]), second, both[t]), x.scale(t), y[t]);
+template <class W, uint32_t N, uint32_t S>
+inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+  I32x16 sums[S * N];
+  F32x16 both[S * N];
+  start_sums<W, N, S>(x, 0, sums);
+  sum_columns<W, N, S, 0, 4>(records, b, x, sums);
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    const F32x16 first = W::scale(records.of[s], b, 0);
+    BP_UNROLL for (uint32_t i = s * N; i < (s + 1) * N; ++i) both[i] =
+        mul(to_float(sums[i]), first);
+  }
+  start_sums<W, N, S>(x, 1, sums);
+  sum_columns<W, N, S, 4, 8>(records, b, x, sums);
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    const F32x16 second = W::scale(records.of[s], b, 1);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      const uint32_t i = s * N + t;
+      y[i] = fma(fma(to_float(sums[i]), second, both[i]), x.scale(t), y[i]);
+    }
   }
 }
 
-// Few rows wait for memory, and the hardware's own prefetch stops at each page: what is far ahead
-// is asked for into the second-level cache, which waits for more lines at once than the first.
-constexpr uint32_t kPrefetchFarBytes = 3072;
-constexpr uint32_t kPrefetchNearBytes = 1024;
-constexpr uint32_t kPrefetchRows = 4;
+// The first panel that meets a strip waits for memory, and the hardware's own prefetch stops at
+// each page. What is far ahead is asked for into the second-level cache, which waits for more lines
+// at once than the first.
+constexpr size_t kPrefetchFarBytes = 3072;
+constexpr size_t kPrefetchNearBytes = 1024;
 
-template <class W, uint32_t N>
-void strip_dot(const uint8_t* strip, uint32_t n_columns, const int32_t* panel, float* out,
-               size_t out_stride) {
+// Several rows take long enough for the next pair to arrive meanwhile.
+template <class W>
+__attribute__((always_inline)) inline void prefetch_strips(Records<2> records, uint32_t b) {
+  const size_t pair_bytes = 2 * static_cast<size_t>(records.of[1] - records.of[0]);
+  prefetch_block<W, 2>(W::body(records.of[0], b), pair_bytes);
+  prefetch_block<W, 2>(W::body(records.of[1], b), pair_bytes);
+}
+template <class W>
+__attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b) {
+  prefetch_block<W, 2>(W::body(records.of[0], b), kPrefetchFarBytes);
+  prefetch_block<W, 1>(W::body(records.of[0], b), kPrefetchNearBytes);
+}
+
+template <class W, uint32_t N, uint32_t S>
+inline void dot_strips(Records<S> records, bool is_first, uint32_t n_columns, const int32_t* panel,
+                       float* out, size_t out_stride) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
   const int32_t* second_of = panel + 1;
   const int32_t* record = panel + panel_header_words(n_blocks);
   const int32_t* seconds = record + size_t{n_blocks} * kPanelWords * N;
-  F32x16 y[N];
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = zero();
-  for (uint32_t block = 0; block < n_blocks; strip += W::kRecordBytes) {
+  F32x16 y[S * N];
+  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) y[i] = zero();
+  for (uint32_t block = 0; block < n_blocks;) {
     for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-      if constexpr (N <= kPrefetchRows) {
-        prefetch_block<W, 2>(W::body(strip, b), kPrefetchFarBytes);
-        prefetch_block<W, 1>(W::body(strip, b), kPrefetchNearBytes);
-      }
+      if (N == 1 || is_first) prefetch_strips<W>(records, b);
       const int32_t second = second_of[block];
       for (const int32_t* x = record; x != nullptr;) {
+        // What is unpacked for a first record is not kept for a second, which few blocks have.
+        if constexpr (S > 1) asm("" : "+r"(records.of[0]), "+r"(records.of[1]));
         if constexpr (W::kHalfFactors) {
-          dot_block_of_factors<W>(strip, b, PanelRecord<N>{x}, y);
+          dot_block_of_factors<W>(records, b, PanelRecord<N>{x}, y);
         } else if constexpr (W::kHalves) {
-          dot_block_of_halves<W>(strip, b, PanelRecord<N>{x}, y);
+          dot_block_of_halves<W>(records, b, PanelRecord<N>{x}, y);
         } else {
-          dot_block<W>(strip, b, PanelRecord<N>{x}, y);
+          dot_block<W>(records, b, PanelRecord<N>{x}, y);
         }
         x = second >= 0 && x == record ? seconds + static_cast<size_t>(second) * kPanelWords * N
                                        : nullptr;
       }
       record += kPanelWords * N;
     }
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) records.of[s] += W::kRecordBytes;
   }
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) store(out + t * out_stride, y[t]);
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      store(out + t * out_stride + s * kStripRows, y[s * N + t]);
+    }
+  }
 }
 
 template <class W, uint32_t N>
-void set_width(StripDot* by_width) {
-  if constexpr (N <= kMaxPanel) by_width[N] = strip_dot<W, N>;
+void strip_dot(const uint8_t* strip, bool is_first, uint32_t n_columns, const int32_t* panel,
+               float* out, size_t out_stride) {
+  dot_strips<W, N>(Records<1>{{strip}}, is_first, n_columns, panel, out, out_stride);
+}
+
+template <class W, uint32_t N>
+void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, bool is_first, uint32_t n_columns,
+                    const int32_t* panel, float* out, size_t out_stride) {
+  dot_strips<W, N>(Records<2>{{strip, strip + strip_bytes}}, is_first, n_columns, panel, out,
+                   out_stride);
+}
+
+template <class W, uint32_t N>
+void set_width(Kernels& kernels, StripLayout layout) {
+  if constexpr (N <= kMaxPanel) kernels.strip_dot[static_cast<int>(layout)][N] = strip_dot<W, N>;
+  if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
+    kernels.strip_pair_dot[static_cast<int>(layout)][N] = strip_pair_dot<W, N>;
+  }
 }
 
 template <class W>
 void set_widths(Kernels& kernels, StripLayout layout) {
-  StripDot* by_width = kernels.strip_dot[static_cast<int>(layout)];
-  set_width<W, 1>(by_width);
-  set_width<W, 2>(by_width);
-  set_width<W, 3>(by_width);
-  set_width<W, 4>(by_width);
-  set_width<W, 6>(by_width);
-  set_width<W, 8>(by_width);
-  set_width<W, 12>(by_width);
+  set_width<W, 1>(kernels, layout);
+  set_width<W, 2>(kernels, layout);
+  set_width<W, 3>(kernels, layout);
+  set_width<W, 4>(kernels, layout);
+  set_width<W, 6>(kernels, layout);
 }
 
 }  // namespace

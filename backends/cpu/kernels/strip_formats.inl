@@ -31,8 +31,9 @@ struct Shape {
 };
 
 // Asks for as much as a block takes, this far ahead of a block's body, into the cache of a level.
+// Not inlined, it would do nothing that gcc can see, and go.
 template <class W, int Level = 1>
-inline void prefetch_block(const uint8_t* body, uint32_t ahead_bytes) {
+__attribute__((always_inline)) inline void prefetch_block(const uint8_t* body, size_t ahead_bytes) {
   constexpr uint32_t kBytes = W::kRecordBytes / W::kBlocks;
   BP_UNROLL for (uint32_t i = 0; i < kBytes; i += 64) {
     __builtin_prefetch(body + ahead_bytes + i, 0, 4 - Level);

@@ -157,12 +157,22 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
              y_stride, scratch);
   }
   const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
-  for (uint32_t s = 0; s < strips.n; ++s, y += kStripRows) {
+  const StripPairDot* pair_dots = kernels.strip_pair_dot[static_cast<int>(layout_)];
+  for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
+    const uint8_t* strip = strips.first + s * strips.bytes;
     for_each_panel(first + n_panels * kTileRows, first + n, kernels.max_panel_rows, rows_.n_columns,
                    [&](const PanelPlace& panel) {
-                     dots[panel.n](strips.first + s * strips.bytes, rows_.n_columns,
-                                   x.panels + panel.word, y + (panel.first - first) * y_stride,
-                                   y_stride);
+                     const int32_t* content = x.panels + panel.word;
+                     float* out = y + (panel.first - first) * y_stride;
+                     const bool is_first = panel.first == first;
+                     if (s + 1 < strips.n && pair_dots[panel.n] != nullptr) {
+                       return pair_dots[panel.n](strip, strips.bytes, is_first, rows_.n_columns,
+                                                 content, out, y_stride);
+                     }
+                     dots[panel.n](strip, is_first, rows_.n_columns, content, out, y_stride);
+                     if (s + 1 == strips.n) return;
+                     dots[panel.n](strip + strips.bytes, is_first, rows_.n_columns, content,
+                                   out + kStripRows, y_stride);
                    });
   }
 }
