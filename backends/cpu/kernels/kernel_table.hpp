@@ -237,7 +237,8 @@ struct Kernels {
   const char* name;
   uint32_t max_panel_rows;
   StripDot strip_dot[kStripLayouts][kMaxPanelRows + 1];  // null where no panel has that width
-  // Null where two strips together are no faster.
+  bool pairs_strips;  // two strips together are faster, of some layouts and widths at least
+  // Null where they are not.
   StripPairDot strip_pair_dot[kStripLayouts][kMaxPanelRows + 1];
   TileDot tile_dot[kStripLayouts];  // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];

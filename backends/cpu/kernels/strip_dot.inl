@@ -276,6 +276,7 @@ void set_widths(Kernels& kernels, StripLayout layout) {
 
 void set_strip_kernels(Kernels& kernels) {
   kernels.max_panel_rows = kMaxPanel;
+  kernels.pairs_strips = kPairedPanel <= kMaxPanel;
   for_each_format(
       [&](auto format, StripLayout layout) { set_widths<decltype(format)>(kernels, layout); });
 }

@@ -14,6 +14,8 @@ namespace {
 // Pieces that a worker's share has at least, where there are strips enough: what it waits for
 // others at the end is about one piece.
 constexpr uint32_t kSharePieces = 16;
+// Pairs of strips that a worker's share has at least, for strips to be multiplied in pairs.
+constexpr uint32_t kMinSharePairs = 4;
 
 // A chunk takes five eighths of the second-level cache.
 constexpr size_t kMinChunkBytes = size_t{256} << 10;
@@ -29,8 +31,9 @@ size_t choose_chunk_bytes() {
 
 }  // namespace
 
-uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers) {
-  return std::clamp(n_strips / (kSharePieces * n_workers), 1u, kPieceStrips);
+uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers, bool in_pairs) {
+  const uint32_t unit = in_pairs && n_strips >= 2 * kMinSharePairs * n_workers ? 2 : 1;
+  return std::clamp(n_strips / (kSharePieces * n_workers) / unit * unit, unit, kPieceStrips);
 }
 
 ChunkSize::ChunkSize(uint32_t width, const ActivationForms& forms) : forms_(forms) {

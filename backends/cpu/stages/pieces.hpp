@@ -10,8 +10,9 @@ namespace bp::cpu {
 inline constexpr uint32_t kPieceStrips = 4;  // at most, finished together
 inline constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
 
-// Strips of a piece where all workers together have n_strips to go through.
-[[nodiscard]] uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers);
+// Strips of a piece where all workers together have n_strips to go through, in pairs if there are
+// enough.
+[[nodiscard]] uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers, bool in_pairs = false);
 
 // Rows of activations that stay in the second-level cache while strips of weights pass by.
 class ChunkSize {
