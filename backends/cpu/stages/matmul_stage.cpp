@@ -90,8 +90,9 @@ void MatmulStage::run(const StepContext& step, const Worker& worker, uint32_t ph
 
 MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
   const Range rows = spec_.input.count.range(step);
-  Cut cut{rows.end - rows.begin, chunk_.rows(*step.kernels), spec_.out_holds_pass ? 0 : rows.begin,
-          0, 0};
+  const uint32_t n_rows = rows.end - rows.begin;
+  Cut cut{n_rows, chunk_.even_rows(*step.kernels, n_rows), spec_.out_holds_pass ? 0 : rows.begin, 0,
+          0};
   const size_t n_projections = spec_.gated ? 1 : spec_.projections.size();
   const auto count = [&](auto&& n_of) {
     uint32_t n = 0;

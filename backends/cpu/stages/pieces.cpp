@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
 
 namespace bp::cpu {
@@ -43,10 +44,20 @@ ChunkSize::ChunkSize(uint32_t width, const ActivationForms& forms) : forms_(form
   most_rows_ = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
 }
 
+uint32_t ChunkSize::panel(const Kernels& kernels) const {
+  const uint32_t panel = forms_.panels ? kernels.max_panel_rows : 1;
+  return forms_.bf16 && kernels.bf16_dot != nullptr ? std::lcm(panel, kBf16PanelRows) : panel;
+}
+
 uint32_t ChunkSize::rows(const Kernels& kernels) const {
-  uint32_t panel = forms_.panels ? kernels.max_panel_rows : 1;
-  if (forms_.bf16 && kernels.bf16_dot != nullptr) panel = std::lcm(panel, kBf16PanelRows);
-  return most_rows_ / panel * panel;
+  return most_rows_ / panel(kernels) * panel(kernels);
+}
+
+uint32_t ChunkSize::even_rows(const Kernels& kernels, uint32_t n_rows) const {
+  const uint32_t most = rows(kernels);
+  const uint32_t n_chunks = std::max((n_rows + most - 1) / most, 1u);
+  const uint32_t share = (n_rows + n_chunks - 1) / n_chunks;
+  return std::max(static_cast<uint32_t>(round_up(share, panel(kernels))), panel(kernels));
 }
 
 void read_ahead(const PreparedWeight& weight) {

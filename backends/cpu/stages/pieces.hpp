@@ -18,10 +18,14 @@ inline constexpr uint32_t kPieceColumns = kPieceStrips * kStripRows;
 class ChunkSize {
  public:
   ChunkSize(uint32_t width, const ActivationForms& forms);
-  // A multiple of the kernels' panels of those forms.
+  // At most; a multiple of the kernels' panels of those forms.
   [[nodiscard]] uint32_t rows(const Kernels& kernels) const;
+  // For n_rows in chunks of about one size, likewise.
+  [[nodiscard]] uint32_t even_rows(const Kernels& kernels, uint32_t n_rows) const;
 
  private:
+  [[nodiscard]] uint32_t panel(const Kernels& kernels) const;
+
   uint32_t most_rows_;
   ActivationForms forms_;
 };

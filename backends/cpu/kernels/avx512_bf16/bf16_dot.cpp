@@ -204,10 +204,42 @@ void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t
   }
 }
 
+// Rows J and after of NX, each times all rows of a strip in tiles, columns [column, column + n).
+template <uint32_t NX, uint32_t J>
+inline void add_rows(const Bf16Weights& w, const PanelRows& x, uint32_t column, uint32_t n,
+                     const Lines& ahead, Lanes<kStripRows, 1>* rows) {
+  if constexpr (J < NX) {
+    auto lanes = rows[J];
+    add_columns<J, NX>(w, 0, x.from(J), column, n, ahead, lanes);
+    rows[J] = lanes;
+    add_rows<NX, J + 1>(w, x, column, n, ahead, rows);
+  }
+}
+
+// A strip in tiles times NX rows, which wait for memory: it is read from end to end, block by
+// block, and the rows share in asking for the next block.
+template <uint32_t NX>
+void dot_few(const Bf16Weights& w, const PanelRows& x, uint32_t n_columns, float* y,
+             size_t y_stride) {
+  Lanes<kStripRows, 1> rows[NX];
+  for (auto& row : rows) clear(row);
+  for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
+    const uint32_t n = n_columns - column < kBlockColumns ? n_columns - column : kBlockColumns;
+    const Lines ahead{w.at(0, column + kBlockColumns), w.row_stride, w.tile_stride};
+    add_rows<NX, 0>(w, x, column, n, ahead, rows);
+  }
+  for (uint32_t t = 0; t < NX; ++t) store_sums(rows[t], y + t * y_stride, y_stride);
+}
+
 void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, bool is_first, const PanelRows& x,
                uint32_t n_columns, float* y, size_t y_stride) {
   uint32_t t = 0;
   const uint32_t n_fours = x.n_panel / kTileActivations;
+  if (is_first && w.is_tiled() && n_w_rows == kStripRows) {
+    if (x.n_panel == 2) return dot_few<2>(w, x, n_columns, y, y_stride);
+    if (x.n_panel == 3) return dot_few<3>(w, x, n_columns, y, y_stride);
+    if (x.n_panel == 4) return dot_few<4>(w, x, n_columns, y, y_stride);
+  }
   if (n_w_rows == kStripRows && n_fours > 1) {
     if (n_fours == 4) dot_block<4>(w, is_first, x, n_columns, y, y_stride);
     if (n_fours == 3) dot_block<3>(w, is_first, x, n_columns, y, y_stride);
