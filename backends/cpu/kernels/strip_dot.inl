@@ -188,21 +188,22 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
 
 // The first panel that meets a strip waits for memory, and the hardware's own prefetch stops at
 // each page. What is far ahead is asked for into the second-level cache, which waits for more lines
-// at once than the first.
-constexpr size_t kPrefetchFarBytes = 3072;
+// at once than the first. One row is through before the first had what is near.
+constexpr size_t kPrefetchFarBytes = 4096;
 constexpr size_t kPrefetchNearBytes = 1024;
 
+template <class W, uint32_t N>
+__attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b) {
+  const uint8_t* body = W::body(records.of[0], b);
+  prefetch_block<W, 2>(body, kPrefetchFarBytes);
+  if constexpr (N > 1) prefetch_block<W, 1>(body, kPrefetchNearBytes);
+}
 // Several rows take long enough for the next pair to arrive meanwhile.
-template <class W>
+template <class W, uint32_t N>
 __attribute__((always_inline)) inline void prefetch_strips(Records<2> records, uint32_t b) {
   const size_t pair_bytes = 2 * static_cast<size_t>(records.of[1] - records.of[0]);
   prefetch_block<W, 2>(W::body(records.of[0], b), pair_bytes);
   prefetch_block<W, 2>(W::body(records.of[1], b), pair_bytes);
-}
-template <class W>
-__attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b) {
-  prefetch_block<W, 2>(W::body(records.of[0], b), kPrefetchFarBytes);
-  prefetch_block<W, 1>(W::body(records.of[0], b), kPrefetchNearBytes);
 }
 
 template <class W, uint32_t N, uint32_t S>
@@ -216,7 +217,7 @@ inline void dot_strips(Records<S> records, bool is_first, uint32_t n_columns, co
   BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) y[i] = zero();
   for (uint32_t block = 0; block < n_blocks;) {
     for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-      if (N == 1 || is_first) prefetch_strips<W>(records, b);
+      if (N == 1 || is_first) prefetch_strips<W, N>(records, b);
       const int32_t second = second_of[block];
       for (const int32_t* x = record; x != nullptr;) {
         // What is unpacked for a first record is not kept for a second, which few blocks have.
