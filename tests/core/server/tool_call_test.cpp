@@ -116,7 +116,7 @@ TEST_F(ToolCallTest, Streams) {
 
 TEST_F(ToolCallTest, OneCallOnly) {
   answer(std::string(kCall) + kCall + std::string(400, 'x'));
-  model.delay_us = 1000;  // time to stop it
+  model.delay_us = 2000;  // time to stop it
   for (const bool stream : {false, true}) {
     const Client client = chat(
         "Hi", {{"tools", kTools}, {"parallel_tool_calls", false}, {"stream", stream}, {"n", 2}});
@@ -136,7 +136,7 @@ TEST_F(ToolCallTest, OneCallOnly) {
         EXPECT_TRUE(choice["message"]["content"].is_null());
       }
       // The rest of the answer is not waited for.
-      EXPECT_LT(whole["usage"]["completion_tokens"].get<size_t>(), 2 * reply.size() - 100);
+      EXPECT_LT(whole["usage"]["completion_tokens"].get<size_t>(), reply.size());
     }
   }
   wait_until_idle();
