@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
 
 namespace bp::cpu {
@@ -54,10 +53,7 @@ uint32_t ChunkSize::rows(const Kernels& kernels) const {
 }
 
 uint32_t ChunkSize::even_rows(const Kernels& kernels, uint32_t n_rows) const {
-  const uint32_t most = rows(kernels);
-  const uint32_t n_chunks = std::max((n_rows + most - 1) / most, 1u);
-  const uint32_t share = (n_rows + n_chunks - 1) / n_chunks;
-  return std::max(static_cast<uint32_t>(round_up(share, panel(kernels))), panel(kernels));
+  return even_part(n_rows, rows(kernels), panel(kernels));
 }
 
 void read_ahead(const PreparedWeight& weight) {

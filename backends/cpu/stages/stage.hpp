@@ -51,6 +51,13 @@ struct Range {
   return {cut(i), cut(i + 1)};
 }
 
+// Rows of each part but the last where n are cut into as few parts of at most `most` as can be, of
+// whole units alike; most is a multiple of unit.
+[[nodiscard]] constexpr uint32_t even_part(uint32_t n, uint32_t most, uint32_t unit) {
+  const uint32_t n_parts = std::max((n + most - 1) / most, 1u);
+  return std::max((n + n_parts * unit - 1) / (n_parts * unit), 1u) * unit;
+}
+
 // Which rows a value has; BP_ROWS_* and the output's index. Of many rows a pass takes a part, so
 // that what lies between two stages need not be held for all of them at once.
 struct RowCount {
@@ -61,12 +68,10 @@ struct RowCount {
 
   static constexpr uint32_t kUnit = 48;  // whole panels of all kernels
 
-  // As few passes as can be, of whole units alike; the last may be short.
   [[nodiscard]] Range range(const StepContext& step) const {
     const uint32_t n = step.n_rows(rows, output);
     if (n <= most) return pass == 0 ? Range{0, n} : Range{n, n};
-    const uint32_t n_passes = (n + most - 1) / most;
-    const uint32_t of_pass = (n + n_passes * kUnit - 1) / (n_passes * kUnit) * kUnit;
+    const uint32_t of_pass = even_part(n, most, kUnit);
     return {std::min(n, pass * of_pass), std::min(n, (pass + 1) * of_pass)};
   }
   [[nodiscard]] uint32_t of(const StepContext& step) const {
