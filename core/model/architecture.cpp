@@ -102,9 +102,9 @@ Result<ParameterType> parameter_type(const Yaml& node) {
 }
 
 Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node) {
-  BP_TRY(node.expect_keys({"type", "per_layer", "list", "gguf", "huggingface", "default", "min",
-                           "max", "values", "written"}));
-  ParameterSpec spec{node, name, {}, false, false, {}, {}, {}, {}, {}, {}};
+  BP_TRY(node.expect_keys({"type", "per_layer", "list", "gguf", "huggingface", "default", "if_null",
+                           "min", "max", "values", "written"}));
+  ParameterSpec spec{node, name, {}, false, false, {}, {}, {}, {}, {}, {}, {}};
   BP_ASSIGN(spec.type, parameter_type(node));
   if (const auto flag = node.find("per_layer")) {
     BP_ASSIGN(spec.per_layer, flag->as_bool());
@@ -114,6 +114,7 @@ Result<ParameterSpec> parse_parameter(const std::string& name, const Yaml& node)
   }
   BP_ASSIGN(spec.keys, dialect_names(node));
   BP_ASSIGN(spec.fallback, PlacedExpression::find(node, "default"));
+  BP_ASSIGN(spec.if_null, PlacedExpression::find(node, "if_null"));
   BP_ASSIGN(spec.min, PlacedExpression::find(node, "min"));
   BP_ASSIGN(spec.max, PlacedExpression::find(node, "max"));
   BP_ASSIGN(spec.written, PlacedExpression::find(node, "written"));

@@ -29,6 +29,7 @@ struct ParameterSpec {
   bool is_list = false;    // a list of any length
   DialectNames keys;
   std::optional<PlacedExpression> fallback;  // `default:`
+  std::optional<PlacedExpression> if_null;   // of a key that the file has without a value
   std::optional<PlacedExpression> min, max;  // inclusive; without min a number must be positive
   std::map<std::string, std::string>
       values;                               // of strings: as in the file to as meant; or empty: all

@@ -239,6 +239,14 @@ const bp_metadata* ModelFile::find_metadata(std::string_view key) const {
   return it == metadata_by_key_.end() ? nullptr : it->second;
 }
 
+bool ModelFile::is_null(std::string_view key) const {
+  const auto nulls = metadata().array<std::string_view>("huggingface.null_keys");
+  for (uint64_t i = 0; nulls.ok() && i < nulls->size(); ++i) {
+    if ((*nulls)[i] == key) return true;
+  }
+  return false;
+}
+
 const bp_tensor* ModelFile::find_tensor(std::string_view name) const {
   const auto it = tensors_by_name_.find(name);
   return it == tensors_by_name_.end() ? nullptr : it->second;

@@ -48,6 +48,8 @@ class ModelFile {
   [[nodiscard]] std::span<const bp_tensor> tensors() const { return tensors_; }
   // nullptr for an unknown key or name.
   [[nodiscard]] const bp_metadata* find_metadata(std::string_view key) const;
+  // Whether the file has the key without a value, as JSON's null.
+  [[nodiscard]] bool is_null(std::string_view key) const;
   [[nodiscard]] const bp_tensor* find_tensor(std::string_view name) const;
 
   // The bytes of one of tensors(): mapped, or read into memory that this object keeps.

@@ -100,19 +100,24 @@ class ParameterReader : public Scope {
       const bp_metadata* entry = file_.find_metadata(key);
       if (entry != nullptr) return read_entry(spec, *entry);
     }
-    if (spec.fallback) return spec.per_layer ? layer_defaults(spec) : evaluate(*spec.fallback);
+    if (spec.if_null && std::ranges::any_of(keys, [&](auto& key) { return file_.is_null(key); })) {
+      return default_value(spec, *spec.if_null);
+    }
+    if (spec.fallback) return default_value(spec, *spec.fallback);
     return invalid_argument(
         fmt::format("missing; keys tried: {}",
                     keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", "))));
   }
 
-  // The default of each layer, whose expression sees its index i; a list gives its element i.
-  Result<Value> layer_defaults(const ParameterSpec& spec) const {
+  // Of each layer, where it is per_layer: the expression sees its index i; a list gives its element
+  // i.
+  Result<Value> default_value(const ParameterSpec& spec, const PlacedExpression& expression) const {
+    if (!spec.per_layer) return evaluate(expression);
     BP_ASSIGN(const size_t n, n_layers());
     List list;
     for (size_t i = 0; i < n; ++i) {
       scope_.values["i"] = static_cast<int64_t>(i);
-      auto value = evaluate(*spec.fallback);
+      auto value = evaluate(expression);
       scope_.values.erase("i");
       if (!value.ok()) return value;
       if (value->is_list() && value->list().size() == n) value = Value(value->list()[i]);

@@ -53,6 +53,8 @@ class JsonFlattener {
       case JsonKind::kBool:
         return added(key, metadata_.add_bools(key, {json_.read_bool()}, false));
       case JsonKind::kNull:
+        metadata_.add_null(key);
+        return json_.skip_value();
       case JsonKind::kNothing:
         return json_.skip_value();
     }
@@ -146,6 +148,10 @@ bool Metadata::add_numbers(const std::string& key, const std::vector<JsonNumber>
 bool Metadata::add_bools(const std::string& key, const std::vector<bool>& values, bool is_array) {
   std::vector<uint8_t>& bytes = bytes_.emplace_back(values.begin(), values.end());
   return add(key, BP_META_BOOL, is_array, bytes.size(), bytes.data());
+}
+
+bool Metadata::list_nulls() {
+  return nulls_.empty() || add_strings(std::string(kNullKeys), std::move(nulls_));
 }
 
 Status add_json(const std::string& path, std::string_view text, const std::string& prefix,

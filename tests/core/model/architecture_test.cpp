@@ -293,6 +293,17 @@ TEST_F(ArchitectureTest, DefaultsOfLayersSeeTheirIndex) {
   for (size_t i = 0; i < odd.size(); ++i) EXPECT_EQ(odd[i].as_bool(), i == 1) << i;
 }
 
+TEST_F(ArchitectureTest, AKeyWithoutAValueIsNotAnAbsentOne) {
+  const std::string text =
+      changed("default: 16}", "default: 16, if_null: 8}\n  other: {gguf: other, default: 3}");
+  EXPECT_EQ(load(text)->context_length, 16u);
+  fake_.metadata.strings("huggingface.null_keys", {"other", "small.context_length"});
+  const auto model = load(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->context_length, 8u);
+  EXPECT_EQ(model->parameters.at("other").as_int(), 3);
+}
+
 TEST_F(ArchitectureTest, DefaultsThatNeedEachOther) {
   const auto model =
       load(changed("default: 16", "default: other}\n  other: {default: context_length"));

@@ -115,6 +115,62 @@ TEST_P(FamilyTest, LogitsOfTransformers) {
   compare(fake, golden, golden["gguf"], "gguf");
 }
 
+// What the classes of transformers take where config.json lacks a key, and where it says null.
+class UsualValueTest : public ::testing::Test {
+ protected:
+  static Value largest(const Value& value) {
+    if (!value.is_list()) return value;
+    const auto less = [](const Value& a, const Value& b) {
+      return *a.as_number() < *b.as_number();
+    };
+    return *std::ranges::max_element(value.list(), less);
+  }
+
+  // The parameter, or its largest of all layers, of the family's model without `key`.
+  static double value_of(const std::string& parameter, const std::string& family,
+                         const std::string& key, bool is_null) {
+    const json golden = family_golden(family);
+    json metadata = golden["huggingface"]["metadata"];
+    metadata.erase(key);
+    json& nulls = metadata["huggingface.null_keys"];
+    if (nulls.is_null()) nulls = json::array({"config.pad_token_id"});
+    if (is_null) nulls.push_back(key);
+    FakeModel fake("huggingface");
+    fill_family(fake, metadata, golden["huggingface"]);
+    const auto model = fake.load(source_folders(), true);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return model.ok() ? *largest(model->parameters.at(parameter)).as_number() : -1;
+  }
+};
+
+TEST_F(UsualValueTest, Windows) {
+  const std::map<std::string, double> windows = {{"command-r7b", 4096}, {"exaone4", 4096},
+                                                 {"gemma2", 4096},      {"gemma3", 4096},
+                                                 {"gpt-oss", 128},      {"llama", 0},
+                                                 {"mistral", 4096},     {"olmo2", 0},
+                                                 {"olmo3", 4096},       {"qwen2", 4096},
+                                                 {"qwen3", 4096},       {"qwen2moe-window", 4096},
+                                                 {"mixtral", 0},        {"qwen3moe-window", 4096}};
+  for (const auto& [family, window] : windows) {
+    EXPECT_EQ(value_of("window", family, "config.sliding_window", false), window) << family;
+    EXPECT_EQ(value_of("window", family, "config.sliding_window", true), 0) << family;
+  }
+}
+
+TEST_F(UsualValueTest, SoftCaps) {
+  const std::string attention = "config.attn_logit_softcapping";
+  const std::string final = "config.final_logit_softcapping";
+  EXPECT_EQ(value_of("attention_softcap", "gemma2", attention, false), 50);
+  EXPECT_EQ(value_of("attention_softcap", "gemma2", attention, true), 0);
+  EXPECT_EQ(value_of("logit_softcap", "gemma2", final, false), 30);
+  EXPECT_EQ(value_of("logit_softcap", "gemma2", final, true), 0);
+  EXPECT_EQ(value_of("logit_softcap", "gemma3", final, false), 0);
+}
+
+TEST_F(UsualValueTest, GroupsOfExperts) {
+  EXPECT_EQ(value_of("n_expert_groups_used", "deepseek3", "config.topk_group", false), 4);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, FamilyTest, ::testing::ValuesIn(all_families()),
                          family_case_name);
 

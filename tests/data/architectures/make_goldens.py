@@ -94,8 +94,16 @@ def flat(config, prefix="config."):
     for key, value in config.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{key}.")
-        elif value is not None and value != [] and not (key in ("transformers_version", "dtype", "torch_dtype")):
+        elif value != [] and not (key in ("transformers_version", "dtype", "torch_dtype")):
             yield prefix + key, value
+
+
+def metadata_of(config):
+    """As the readers of Hugging Face folders give it."""
+    found = dict(flat(config))
+    nulls = [key for key, value in found.items() if value is None]
+    metadata = {key: value for key, value in found.items() if value is not None}
+    return metadata | ({"huggingface.null_keys": nulls} if nulls else {})
 
 
 def rewrite(folder, values):
@@ -108,7 +116,7 @@ def rewrite(folder, values):
 
 def hugging_face(folder):
     tensors = rewrite(folder, lambda name, old: torch.from_numpy(values_of(name, tuple(old.shape))))
-    return {"metadata": dict(flat(json.loads((folder / "config.json").read_text()))),
+    return {"metadata": metadata_of(json.loads((folder / "config.json").read_text())),
             "tensors": {name: list(tensor.shape) for name, tensor in sorted(tensors.items())},
             **expected(folder)}
 

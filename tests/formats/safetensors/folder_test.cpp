@@ -125,12 +125,16 @@ TEST_F(SideFiles, ConfigIsFlattened) {
     "architectures": ["LlamaForCausalLM"], "rope_scaling": {"rope_type": "llama3", "factor": 8.0},
     "negative": [-1, 2], "mixed": [1, 2.5], "odd": [1, "a"], "deep": [[1]], "empty": [],
     "flags": [true, false], "name": "a\u00e9\ud83d\ude00"})");
-  folder_.write("generation_config.json", R"({"eos_token_id": [1, 2]})");
+  folder_.write("generation_config.json", R"({"eos_token_id": [1, 2], "inner": {"top_k": null}})");
   const MetadataView m = read();
   EXPECT_EQ(m.get<int64_t>("config.hidden_size").value(), 64);
   EXPECT_EQ(m.get<double>("config.eps").value(), 1e-5);
   EXPECT_TRUE(m.get<bool>("config.tie").value());
   EXPECT_FALSE(m.contains("config.none"));
+  const auto nulls = m.array<std::string_view>("huggingface.null_keys");
+  ASSERT_EQ(nulls.value().size(), 2u);
+  EXPECT_EQ(nulls.value()[0], "config.none");
+  EXPECT_EQ(nulls.value()[1], "generation_config.inner.top_k");
   EXPECT_EQ(m.array<std::string_view>("config.architectures").value()[0], "LlamaForCausalLM");
   EXPECT_EQ(m.get<std::string_view>("config.rope_scaling.rope_type").value(), "llama3");
   EXPECT_EQ(m.get<double>("config.rope_scaling.factor").value(), 8.0);
