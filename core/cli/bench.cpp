@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <set>
@@ -33,13 +34,35 @@ struct Measured {
   double tokens_s;
 };
 
+// Matrices of which each token uses the same share: all, or some of the experts.
+struct WeightCost {
+  double bytes = 0;
+  double used = 1;
+
+  // Of a step of n tokens that choose without regard to each other.
+  [[nodiscard]] double bytes_of_step(uint32_t n_tokens) const {
+    return bytes * (1 - std::pow(1 - used, n_tokens));
+  }
+};
+
 // What a token costs at least.
 struct Cost {
-  double weight_bytes = 0;  // read by a decode step, whatever its batch
-  double kv_bytes = 0;      // of a token of context
-  double state_bytes = 0;   // read and written in a step, of a sequence
-  double operations = 0;    // multiplications and additions of a prefill token with weights
+  std::vector<WeightCost> weights;
+  double kv_bytes = 0;     // of a token of context
+  double state_bytes = 0;  // read and written in a step, of a sequence
+  double operations = 0;   // multiplications and additions of a prefill token with weights
 };
+
+// Share of an op's stacked matrices that a token uses.
+double used_share(const model::Op& op, uint64_t n_matrices) {
+  const void* attributes = op.attributes.data();
+  double n_used = static_cast<double>(n_matrices);
+  if (op.schema->kind == BP_OP_MOE) n_used = static_cast<const bp_attr_moe*>(attributes)->n_used;
+  if (op.schema->kind == BP_OP_GROUP_MATMUL) {
+    n_used = static_cast<const bp_attr_group_matmul*>(attributes)->n_groups;
+  }
+  return std::min(n_used / static_cast<double>(n_matrices), 1.0);
+}
 
 Cost cost_of(const runtime::CompiledModel& compiled) {
   Cost cost;
@@ -51,12 +74,16 @@ Cost cost_of(const runtime::CompiledModel& compiled) {
     for (const uint32_t index : op.weights) {
       if (index == BP_NONE || !read.insert(index).second) continue;
       const model::Weight& weight = program.weights[index];
-      for (const bp_weight_part& part : weight.parts) {
-        cost.weight_bytes += static_cast<double>(part.n_bytes);
-      }
       const auto dims = weight.dims();
-      if (every_row && dims.size() == 2)
-        cost.operations += 2.0 * static_cast<double>(dims[0] * dims[1]);
+      WeightCost& of_weight = cost.weights.emplace_back();
+      for (const bp_weight_part& part : weight.parts) {
+        of_weight.bytes += static_cast<double>(part.n_bytes);
+      }
+      if (dims.size() == 3) of_weight.used = used_share(op, dims[0]);
+      if (!every_row || dims.size() < 2) continue;
+      double elements = of_weight.used;
+      for (const uint64_t dim : dims) elements *= static_cast<double>(dim);
+      cost.operations += 2 * elements;
     }
   }
   for (uint32_t g = 0; g < compiled.memory.n_groups; ++g) {
@@ -204,7 +231,8 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
   if (machine.bandwidth_gb_s == 0) return "";
   const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
   const double of_sequence = context * cost.kv_bytes + cost.state_bytes;
-  const double step_bytes = cost.weight_bytes + m.n_sequences * of_sequence;
+  double step_bytes = m.n_sequences * of_sequence;
+  for (const WeightCost& weight : cost.weights) step_bytes += weight.bytes_of_step(m.n_sequences);
   return fmt::format("{:.0f} % of the bandwidth", 100 * m.tokens_s / m.n_sequences * step_bytes /
                                                       (machine.bandwidth_gb_s * 1e9));
 }
