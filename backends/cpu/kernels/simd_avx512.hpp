@@ -18,6 +18,7 @@ inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
 inline constexpr uint32_t kFloatColumns = 4;  // activation rows of a float tile
 inline constexpr bool kSignedAsUnsigned = true;
 inline constexpr bool kSumsPairs = false;
+inline constexpr uint32_t kTablePanel = 3;  // rows from which tables of multiples pay
 
 struct F32x16 {
   __m512 v;
@@ -253,6 +254,20 @@ inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
 template <int I>
 inline U8x64 pair(U8x64 pairs) {
   return {_mm512_and_si512(_mm512_srli_epi16(pairs.v, 2 * I), _mm512_set1_epi8(3))};
+}
+// A factor below 64 in each lane: its multiples by 0, 1, 2 and 3.
+inline U8x64 multiples_of(Factors factors) {
+  return {_mm512_mullo_epi32(factors.v, _mm512_set1_epi32(0x03020100))};
+}
+// Of each lane's multiples those that bits [2*I, 2*I + 2) of its bytes name.
+template <int I>
+inline U8x64 multiples_at(U8x64 multiples, U8x64 pairs) {
+  const __m512i lane =
+      _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+  const __m512i shifted = _mm512_srli_epi16(pairs.v, 2 * I);
+  // (shifted & 3) | lane
+  const __m512i at = _mm512_ternarylogic_epi32(shifted, _mm512_set1_epi8(3), lane, 0xea);
+  return {_mm512_shuffle_epi8(multiples.v, at)};
 }
 // Of 16 bytes, aligned to 16, those that the indices, below 16, name.
 inline U8x64 look_up(const uint8_t* table, U8x64 indices) {

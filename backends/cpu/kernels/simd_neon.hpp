@@ -19,6 +19,7 @@ inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
 inline constexpr bool kSumsPairs = false;
+inline constexpr uint32_t kTablePanel = UINT32_MAX;
 
 struct F32x16 {
   float32x4_t v[4];

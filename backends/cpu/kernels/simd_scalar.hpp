@@ -19,6 +19,7 @@ inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
 inline constexpr bool kSumsPairs = false;
+inline constexpr uint32_t kTablePanel = UINT32_MAX;
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));

@@ -112,16 +112,25 @@ inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, const I32x
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     y[t] = fma(to_float(sums[t]), mul(scale, x.scale(t)), y[t]);
   }
-  if constexpr (W::kHasMinimum && W::kHalfFactors) {
-    const F32x16 first = W::minimum(record, b, 0);
-    const F32x16 second = W::minimum(record, b, 1);
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      y[t] = fma(first, scaled_sum8(sum8_of(x, 0, t), x.scale(t)), y[t]);
-      y[t] = fma(second, scaled_sum8(sum8_of(x, 1, t), x.scale(t)), y[t]);
-    }
-  } else if constexpr (W::kHasMinimum) {
+  if constexpr (W::kHasMinimum && !W::kHalfFactors) {
     const F32x16 minimum = W::minimum(record, b, 0);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = fma(minimum, x.sum(t), y[t]);
+  }
+}
+
+template <class W, uint32_t N, uint32_t S>
+inline void fold_half_minimums(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+  F32x16 of_first[S], of_all[S];
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    of_first[s] = W::minimum(records.of[s], b, 0);
+    of_all[s] = W::minimum(records.of[s], b, 1);
+  }
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    const F32x16 first = mul(to_float(x.half8(t)), x.scale(t));
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      F32x16& sum = y[s * N + t];
+      sum = fma(of_all[s], x.sum(t), fma(of_first[s], first, sum));
+    }
   }
 }
 
@@ -129,6 +138,7 @@ template <class W, uint32_t N, uint32_t S>
 inline void fold_all(Records<S> records, uint32_t b, PanelRecord<N> x, const I32x16* sums,
                      F32x16* y) {
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) fold<W>(records.of[s], b, x, sums + s * N, y + s * N);
+  if constexpr (W::kHasMinimum && W::kHalfFactors) fold_half_minimums<W>(records, b, x, y);
 }
 
 template <class W, uint32_t N, uint32_t S>
@@ -151,6 +161,34 @@ inline void add_half_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x
       total = add_multiple(total, sums[s * N + t], factors);
     }
   }
+}
+
+// Where quants are pairs of bits, tables in lanes multiply them by their factor.
+template <class W, uint32_t N, uint32_t S, int Half, int I = 0>
+__attribute__((always_inline)) inline void sum_multiples(Records<S> records, uint32_t b,
+                                                         PanelRecord<N> x, I32x16* sums) {
+  if constexpr (I < 4) {
+    U8x64 w[S];
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      const auto multiples = multiples_of(W::factors(records.of[s], b, Half));
+      w[s] = multiples_at<I>(multiples, load_bytes(W::body(records.of[s], b) + 64 * Half));
+    }
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        sums[s * N + t] = dot(sums[s * N + t], w[s], x.quants(4 * Half + I, t));
+      }
+    }
+    sum_multiples<W, N, S, Half, I + 1>(records, b, x, sums);
+  }
+}
+
+template <class W, uint32_t N, uint32_t S>
+inline void dot_block_of_multiples(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+  I32x16 sums[S * N];
+  start_sums<W, N, S>(x, -1, sums);
+  sum_multiples<W, N, S, 0>(records, b, x, sums);
+  sum_multiples<W, N, S, 1>(records, b, x, sums);
+  fold_all<W>(records, b, x, sums, y);
 }
 
 // The halves' sums times their factors are added as integers.
@@ -222,7 +260,9 @@ inline void dot_strips(Records<S> records, bool is_first, uint32_t n_columns, co
       for (const int32_t* x = record; x != nullptr;) {
         // What is unpacked for a first record is not kept for a second, which few blocks have.
         if constexpr (S > 1) asm("" : "+r"(records.of[0]), "+r"(records.of[1]));
-        if constexpr (W::kHalfFactors) {
+        if constexpr (W::kHalfFactors && W::kLargest == 3 && N >= kTablePanel) {
+          dot_block_of_multiples<W>(records, b, PanelRecord<N>{x}, y);
+        } else if constexpr (W::kHalfFactors) {
           dot_block_of_factors<W>(records, b, PanelRecord<N>{x}, y);
         } else if constexpr (W::kHalves) {
           dot_block_of_halves<W>(records, b, PanelRecord<N>{x}, y);

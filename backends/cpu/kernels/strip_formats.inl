@@ -13,7 +13,8 @@ namespace {
 //   scale(record, b, half): of 32 columns, or with kHalves of 16
 //   factors(record, b, half) where kHalfFactors: integers that each 16 columns have on top of it,
 //     small enough for quants times factors to be bytes
-//   minimum(record, b, half) where kHasMinimum: of 32 columns, or with kHalfFactors of 16
+//   minimum(record, b, half) where kHasMinimum: of 32 columns; with kHalfFactors the last 16's is
+//     that of all 32, and the first's what these have on top, times -1/8 as their sum is times -8
 //   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
 //   kSigned in the form that dot_signed takes, and signed_quants as they are
 
@@ -125,7 +126,10 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
     return load_low_nibble_factors(both(record, b, half));
   }
   static F32x16 minimum(const uint8_t* record, uint32_t b, int half) {
-    return mul(f16_at(record + 32), load_high_nibbles(both(record, b, half)));
+    const F32x16 last = load_high_nibbles(both(record, b, 1));
+    if (half == 1) return mul(f16_at(record + 32), last);
+    const F32x16 on_top = sub(load_high_nibbles(both(record, b, 0)), last);
+    return mul(mul(f16_at(record + 32), broadcast(-0.125f)), on_top);
   }
 };
 
@@ -278,11 +282,6 @@ struct Iq1M : I8HalfScales<StripLayout::kIq1M>, PairsBitsCodes<kIq1StripValues> 
 struct Mxfp4 : Bf16Scales<StripLayout::kMxfp4>, NibbleCodes<kFp4StripValues> {};
 struct Nvfp4 : F16HalfScales<StripLayout::kNvfp4>, NibbleCodes<kFp4StripValues> {};
 struct Q2_0 : F16WideScales<StripLayout::kQ2_0>, Pairs<1> {};
-
-// A half's sum of activations, from -8 times that of their quants.
-inline F32x16 scaled_sum8(I32x16 sum8, F32x16 scale) {
-  return mul(to_float(sum8), mul(scale, broadcast(-0.125f)));
-}
 
 // f(format, layout) for each of them.
 template <class F>

@@ -205,27 +205,24 @@ __attribute__((always_inline)) inline F32x16 to_float_by_adding(I32x16 x) {
   return {_mm512_sub_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(middle))};
 }
 
-// What minimums multiply: a record's sums, or with factors those of its halves.
+// What minimums multiply: a record's sums, and with factors those of its first halves.
 template <class W>
 struct MinimumSums {
   explicit MinimumSums(const int32_t* record)
-      : first(reinterpret_cast<const float*>(record) + 9 * kTileRows) {
+      : all(reinterpret_cast<const float*>(record) + 9 * kTileRows) {
     if constexpr (W::kHalfFactors) {
-      const I32x16 half8 = load_ints(record + 11 * kTileRows);
       const F32x16 scales = load(reinterpret_cast<const float*>(record) + 8 * kTileRows);
-      store(halves[0], scaled_sum8(half8, scales));
-      store(halves[1], scaled_sum8(sub(load_ints(record + 10 * kTileRows), half8), scales));
-      first = halves[0];
+      store(first, mul(to_float(load_ints(record + 11 * kTileRows)), scales));
     }
   }
   // Adds them to a row, times a block's minimums.
   [[nodiscard]] F32x16 add_to(F32x16 y, const float* minimums, uint32_t t) const {
+    if constexpr (!W::kHalfFactors) return fma(load(minimums), broadcast(all[t]), y);
     y = fma(load(minimums), broadcast(first[t]), y);
-    if constexpr (W::kHalfFactors) y = fma(load(minimums + 16), broadcast(halves[1][t]), y);
-    return y;
+    return fma(load(minimums + 16), broadcast(all[t]), y);
   }
-  const float* first;
-  alignas(64) float halves[W::kHalfFactors ? 2 : 1][kTileRows];
+  const float* all;
+  alignas(64) float first[kTileRows];
 };
 
 // floats: of the unpacked block
