@@ -88,6 +88,11 @@ bool has_avx512() {
 bool has_avx512_bf16() {
   return has_avx512() && has_extended(5);
 }
+#if defined(BP_CPU_EMULATED_TILES)  // by a test, which replaces the instructions
+bool has_tiles() {
+  return true;
+}
+#else
 // Linux gives the tiles' state to a process that asks for it, and to its threads from then on.
 bool may_use_tiles() {
 #if defined(__linux__)
@@ -98,11 +103,15 @@ bool may_use_tiles() {
   return false;
 #endif
 }
-bool has_amx() {
+bool has_tiles() {
   constexpr unsigned kNeeded = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tiles, int8
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return has_avx512_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 &&
-         (edx & kNeeded) == kNeeded && may_use_tiles();
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kNeeded) == kNeeded &&
+         may_use_tiles();
+}
+#endif
+bool has_amx() {
+  return has_avx512_bf16() && has_tiles();
 }
 #endif
 
