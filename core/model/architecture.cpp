@@ -380,12 +380,13 @@ Result<DialectNames> parse_names(const Yaml& root) {
 Result<Architecture> parse_architecture(const Yaml& root, const std::string& path) {
   BP_TRY(root.expect_keys({"schema", "names", "include", "hyperparameters", "checks", "weights",
                            "rope", "vectors", "inputs", "prologue", "layer", "epilogue", "outputs",
-                           "ignore", "gguf_metadata"}));
+                           "ignore", "gguf_metadata", "text_section"}));
   BP_TRY(check_schema(root));
   Architecture out;
   out.path = path;
   out.id = fs::path(path).stem().string();
   BP_ASSIGN(out.names, parse_names(root));
+  BP_ASSIGN(out.text_section, text_or(root, "text_section", ""));
   BP_TRY(parse_includes(root, out));
   BP_TRY(parse_declarations(root, out));
   BP_ASSIGN(out.checks, expressions(root, "checks"));
@@ -409,6 +410,34 @@ Result<Architecture> parse_architecture(const Yaml& root, const std::string& pat
 Result<Architecture> Architecture::load_file(const std::string& path) {
   BP_ASSIGN(const Yaml root, Yaml::load_file(path));
   return parse_architecture(root, path);
+}
+
+void Architecture::read_text_section() {
+  constexpr std::string_view kConfig = "config.", kModel = "model.", kPart = "language_model.";
+  for (ParameterSpec& spec : parameters) {
+    const auto keys = spec.keys.find("huggingface");
+    if (keys == spec.keys.end()) continue;
+    std::vector<std::string> inner;
+    for (const std::string& key : keys->second) {
+      if (!key.starts_with(kConfig)) continue;
+      inner.push_back(fmt::format("{}{}.{}", kConfig, text_section, key.substr(kConfig.size())));
+    }
+    keys->second.insert(keys->second.begin(), inner.begin(), inner.end());
+  }
+  for (WeightSpec& spec : weights) {
+    const auto sources = spec.sources.find("huggingface");
+    if (sources == spec.sources.end()) continue;
+    std::vector<TensorSource> all;
+    for (const TensorSource& source : sources->second) {
+      all.push_back({std::string(kPart) + source.name, source.arrangement});
+      if (source.name.starts_with(kModel)) {
+        all.push_back({fmt::format("{}{}{}", kModel, kPart, source.name.substr(kModel.size())),
+                       source.arrangement});
+      }
+      all.push_back(source);
+    }
+    sources->second = std::move(all);
+  }
 }
 
 // Files begin with their names, so that most need not be parsed to their end.

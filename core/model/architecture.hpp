@@ -103,6 +103,9 @@ struct Architecture {
   std::string id;    // the file's name without .yaml
   std::string path;  // of the file
   DialectNames names;
+  // Where models can have other parts than text (vision): the section of config.json that is about
+  // the text; otherwise empty.
+  std::string text_section;
   std::vector<ParameterSpec> parameters;  // in any order
   std::vector<PlacedExpression> checks;
   std::vector<WeightSpec> weights;
@@ -118,6 +121,9 @@ struct Architecture {
   static Result<Architecture> load_file(const std::string& path);
   // Only what models call it, which is quick.
   static Result<DialectNames> names_of_file(const std::string& path);
+  // Looks for keys in the text's section first, and for tensors by the names that they have beside
+  // those of other parts: "language_model.model.norm.weight", "model.language_model.norm.weight".
+  void read_text_section();
   // Included files are looked for beside `path`.
   static Result<Architecture> load_text(const std::string& text, const std::string& path);
 };

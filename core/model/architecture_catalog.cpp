@@ -60,6 +60,11 @@ size_t first_match(const std::vector<std::string>& wanted, const std::vector<std
   return static_cast<size_t>(it - wanted.begin());
 }
 
+// Whether config.json has it, every one of which names its model_type.
+bool has_section(const ModelFile& file, const std::string& name) {
+  return !name.empty() && file.find_metadata("config." + name + ".model_type") != nullptr;
+}
+
 }  // namespace
 
 // The classes that a Hugging Face file lists come before its model_type, so a name's place in
@@ -85,6 +90,7 @@ Result<ArchitectureChoice> find_architecture(const ModelFile& file,
   }
   if (!best.empty()) {
     BP_ASSIGN(Architecture architecture, Architecture::load_file(best));
+    if (has_section(file, architecture.text_section)) architecture.read_text_section();
     return ArchitectureChoice{std::move(architecture), wanted[best_place]};
   }
   return unsupported(fmt::format("{}: architecture '{}' is unknown{}", file.path(), wanted[0],

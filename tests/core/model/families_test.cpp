@@ -171,6 +171,36 @@ TEST_F(UsualValueTest, GroupsOfExperts) {
   EXPECT_EQ(value_of("n_expert_groups_used", "deepseek3", "config.topk_group", false), 4);
 }
 
+TEST_F(UsualValueTest, WhatConfigurationsOfModelsThatSeeLeaveOut) {
+  const std::string text = "config.text_config.";
+  EXPECT_EQ(value_of("norm_eps", "gemma3-vision", text + "rms_norm_eps", false), 1e-6);
+  EXPECT_EQ(value_of("context_length", "gemma3-vision", text + "max_position_embeddings", false),
+            131072);
+  EXPECT_EQ(value_of("window", "gemma3-vision", text + "sliding_window", false), 4096);
+  EXPECT_EQ(value_of("window", "gemma3-vision", text + "sliding_window", true), 0);
+}
+
+// Files are written with the older names to this day; models in memory have the newer.
+TEST_F(UsualValueTest, TensorsBesideThoseOfOtherPartsHaveTwoNames) {
+  const json golden = family_golden("gemma3-vision");
+  json form = golden["huggingface"];
+  FakeModel older("huggingface"), newer("huggingface");
+  fill_family(older, form["metadata"], form);
+  json shapes = json::object();
+  for (const auto& [name, shape] : form["tensors"].items()) {
+    const std::string inner = "language_model.model.";
+    const bool is_text = name.starts_with(inner);
+    shapes["model." + (is_text ? "language_model." + name.substr(inner.size()) : name)] = shape;
+  }
+  form["tensors"] = shapes;
+  fill_family(newer, form["metadata"], form);
+  const auto expected = older.load(source_folders(), true);
+  const auto model = newer.load(source_folders(), true);
+  ASSERT_TRUE(expected.ok() && model.ok()) << model.status().message();
+  EXPECT_EQ(model->program.c().n_weights, expected->program.c().n_weights);
+  EXPECT_TRUE(model->warnings.empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, FamilyTest, ::testing::ValuesIn(all_families()),
                          family_case_name);
 

@@ -20,6 +20,9 @@ GLM_EXPERTS = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_s
                    first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_mtp_layers=0)
 WINDOW = dict(sliding_window=20, use_sliding_window=True, max_window_layers=1)
 GEMMA = dict(head_dim=12, tie_word_embeddings=True)
+SIGLIP = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28,
+              patch_size=7)
+PIXTRAL = dict(SIGLIP, model_type="pixtral", head_dim=8)
 BOTH, HUGGING_FACE = ("huggingface", "gguf"), ("huggingface",)
 
 
@@ -75,6 +78,16 @@ FAMILIES = {
         **GEMMA, sliding_window=20, query_pre_attn_scalar=12, num_hidden_layers=7, final_logit_softcapping=3.0,
         rope_parameters=dict(full_attention=dict(rope_type="linear", rope_theta=50000.0, factor=8.0),
                              sliding_attention=dict(rope_type="default", rope_theta=10000.0))), BOTH),
+    "gemma3-vision": ("Gemma3ForConditionalGeneration", "Gemma3Config", dict(
+        text_config=base(
+            **GEMMA, sliding_window=20, query_pre_attn_scalar=12, num_hidden_layers=7, model_type="gemma3_text",
+            rope_parameters=dict(full_attention=dict(rope_type="linear", rope_theta=1000000.0, factor=8.0),
+                                 sliding_attention=dict(rope_type="default", rope_theta=10000.0))),
+        vision_config=SIGLIP, mm_tokens_per_image=4, boi_token_index=60, eoi_token_index=61, image_token_index=62,
+        tie_word_embeddings=True), HUGGING_FACE),
+    "mistral3": ("Mistral3ForConditionalGeneration", "Mistral3Config", dict(
+        text_config=base(head_dim=12, sliding_window=None, model_type="mistral"), vision_config=PIXTRAL,
+        image_token_index=10, tie_word_embeddings=False), HUGGING_FACE),
     "phi2": ("PhiForCausalLM", "PhiConfig", base(
         num_key_value_heads=6, intermediate_size=192, partial_rotary_factor=0.5), BOTH),
     "phi2-norms": ("PhiForCausalLM", "PhiConfig", base(

@@ -23,6 +23,7 @@ import mxfp4
 from families import FAMILIES, N_VOCAB
 
 HERE = pathlib.Path(__file__).parent
+TEXT = "config.text_config."
 PROMPTS = (1, 7, 33, 100)
 N_DECODED = 16
 STRIDE = 9
@@ -71,8 +72,10 @@ def build(family):
 
 def expected(folder):
     # Eager attention would add Falcon's biases twice.
-    kind = "sdpa" if json.loads((folder / "config.json").read_text()).get("alibi") else "eager"
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=kind)
+    config = json.loads((folder / "config.json").read_text())
+    kind = "sdpa" if config.get("alibi") else "eager"
+    model_class = getattr(transformers, config["architectures"][0])
+    model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation=kind)
     ids = tokens()
 
     def row(logits):
@@ -153,6 +156,11 @@ def older_layers(metadata):
 
 def older_style(metadata):
     """The metadata as configurations had it before rope_parameters and layer_types."""
+    inner = {key: value for key, value in metadata.items() if key.startswith(TEXT)}
+    if inner:
+        text = older_style({key.replace(TEXT, "config."): value for key, value in inner.items()})
+        rest = {key: value for key, value in metadata.items() if key not in inner}
+        return rest | {key.replace("config.", TEXT): value for key, value in text.items()}
     old = older_layers(metadata)
     for key, value in metadata.items():
         parts = key.split(".")
