@@ -5,24 +5,28 @@
 #include "backends/cpu/kernels/lanes.inl"
 #include "backends/cpu/kernels/math.inl"
 #include "backends/cpu/kernels/recurrent.inl"
+#include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
+// Four sums, since each waits for its last addition.
 float sum_of_squared_differences(const float* x, float mean, size_t n) {
-  F32x16 total = zero();
+  F32x16 totals[4] = {zero(), zero(), zero(), zero()};
   const F32x16 means = broadcast(mean);
+  const auto add_square = [&](F32x16 d, F32x16& total) { total = fma(d, d, total); };
   size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const F32x16 d = sub(load(x + i), means);
-    total = fma(d, d, total);
+  for (; i + 64 <= n; i += 64) {
+    BP_UNROLL for (size_t k = 0; k < 4; ++k) {
+      add_square(sub(load(x + i + 16 * k), means), totals[k]);
+    }
   }
+  for (; i + 16 <= n; i += 16) add_square(sub(load(x + i), means), totals[0]);
   if (i < n) {
     const int rest = static_cast<int>(n - i);
-    const F32x16 d = where_between(0, rest, sub(load_first(x + i, n - i), means), zero());
-    total = fma(d, d, total);
+    add_square(where_between(0, rest, sub(load_first(x + i, n - i), means), zero()), totals[1]);
   }
-  return reduce_add(total);
+  return reduce_add(add(add(totals[0], totals[1]), add(totals[2], totals[3])));
 }
 
 // Row t's share of a record; returns the block's largest magnitude. What rounding leaves replaces
