@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/text/merge_queue.hpp"
 #include "core/text/vocabulary.hpp"
 
 namespace bp::text {
@@ -26,17 +27,11 @@ struct PairMerge {
 
 // Buffers of one thread, reused from piece to piece.
 struct MergeScratch {
-  struct Candidate {
-    uint32_t rank;
-    uint32_t left;  // index of the left symbol
-    uint32_t size;  // bytes of both; tells whether the candidate is still as it was
-    int32_t id;
-  };
   std::vector<Symbol> symbols;
   std::vector<PairMerge> pairs;
   std::vector<uint32_t> previous;
   std::vector<uint32_t> next;
-  std::vector<Candidate> heap;
+  MergeQueue queue;
 };
 
 namespace merge_detail {
@@ -63,61 +58,52 @@ void merge_by_scan(MergeScratch& scratch, const MergeOf& merge_of) {
   }
 }
 
-// O(n log n): a linked list of symbols and a heap of candidates, stale ones being skipped.
+// A linked list of symbols and a queue of candidates, stale ones being skipped.
 template <class MergeOf>
-class HeapMerger {
+class QueueMerger {
  public:
-  HeapMerger(MergeScratch& scratch, const MergeOf& merge_of) : s_(scratch), merge_of_(merge_of) {}
+  QueueMerger(MergeScratch& scratch, const MergeOf& merge_of) : s_(scratch), merge_of_(merge_of) {}
 
   void run() {
     link_neighbours();
-    while (!s_.heap.empty()) {
-      std::ranges::pop_heap(s_.heap, is_worse);
-      const Candidate best = s_.heap.back();
-      s_.heap.pop_back();
+    while (!s_.queue.empty()) {
+      const MergeCandidate best = s_.queue.pop();
       if (is_current(best)) join(best);
     }
     std::erase_if(s_.symbols, [](const Symbol& symbol) { return symbol.size == 0; });
   }
 
  private:
-  using Candidate = MergeScratch::Candidate;
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-
-  static bool is_worse(const Candidate& a, const Candidate& b) {
-    return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
-  }
 
   void link_neighbours() {
     const auto n = static_cast<uint32_t>(s_.symbols.size());
     s_.previous.resize(n);
     s_.next.resize(n);
-    s_.heap.clear();
+    s_.queue.clear();
     for (uint32_t i = 0; i < n; ++i) {
       s_.previous[i] = i == 0 ? kNone : i - 1;
       s_.next[i] = i + 1 == n ? kNone : i + 1;
-      if (i + 1 < n) propose(i, i + 1, false);
+      if (i + 1 < n) propose(i, i + 1);
     }
-    std::ranges::make_heap(s_.heap, is_worse);
   }
 
-  void propose(uint32_t left, uint32_t right, bool restore_heap = true) {
+  void propose(uint32_t left, uint32_t right) {
     const Symbol& a = s_.symbols[left];
     const Symbol& b = s_.symbols[right];
     const PairMerge merge = merge_of_(a, b);
     if (merge.rank == kNoMerge) return;
-    s_.heap.push_back({merge.rank, left, a.size + b.size, merge.id});
-    if (restore_heap) std::ranges::push_heap(s_.heap, is_worse);
+    s_.queue.push({merge.rank, left, a.size + b.size, merge.id});
   }
 
   // Symbols only grow, so that an equal sum means both are as they were.
-  [[nodiscard]] bool is_current(const Candidate& c) const {
+  [[nodiscard]] bool is_current(const MergeCandidate& c) const {
     const uint32_t right = s_.next[c.left];
     const uint32_t left_size = s_.symbols[c.left].size;
     return left_size != 0 && right != kNone && left_size + s_.symbols[right].size == c.size;
   }
 
-  void join(const Candidate& c) {
+  void join(const MergeCandidate& c) {
     const uint32_t right = s_.next[c.left];
     s_.symbols[c.left].size = c.size;
     s_.symbols[c.left].id = c.id;
@@ -143,7 +129,7 @@ void merge_symbols(MergeScratch& scratch, const MergeOf& merge_of) {
   if (scratch.symbols.size() <= kMostToScan) {
     merge_detail::merge_by_scan(scratch, merge_of);
   } else {
-    merge_detail::HeapMerger<MergeOf>(scratch, merge_of).run();
+    merge_detail::QueueMerger<MergeOf>(scratch, merge_of).run();
   }
 }
 
