@@ -109,8 +109,8 @@ class ParameterReader : public Scope {
                     keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", "))));
   }
 
-  // Of each layer, where it is per_layer: the expression sees its index i; a list gives its element
-  // i.
+  // Where it is per_layer one of each layer, whose index i the expression sees; a list gives its
+  // element i.
   Result<Value> default_value(const ParameterSpec& spec, const PlacedExpression& expression) const {
     if (!spec.per_layer) return evaluate(expression);
     BP_ASSIGN(const size_t n, n_layers());

@@ -54,7 +54,7 @@ class JsonFlattener {
         return added(key, metadata_.add_bools(key, {json_.read_bool()}, false));
       case JsonKind::kNull:
         metadata_.add_null(key);
-        return json_.skip_value();
+        [[fallthrough]];
       case JsonKind::kNothing:
         return json_.skip_value();
     }

@@ -20,16 +20,15 @@ inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied o
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
+inline constexpr uint32_t kTablePanel = UINT32_MAX;
 #ifdef __AVXVNNI__
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr bool kSignedAsUnsigned = true;
 inline constexpr bool kSumsPairs = false;
-inline constexpr uint32_t kTablePanel = UINT32_MAX;
 #else
 inline constexpr uint32_t kMaxPanel = 6;
 inline constexpr bool kSignedAsUnsigned = false;
 inline constexpr bool kSumsPairs = true;
-inline constexpr uint32_t kTablePanel = UINT32_MAX;
 #endif
 
 struct F32x16 {

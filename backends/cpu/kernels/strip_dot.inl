@@ -45,6 +45,18 @@ struct Records {
 };
 // Arrays of sums are [S][N], strips by rows.
 
+// Adds four columns of strips, whose quants w are, times rows of x.
+template <class W, uint32_t N, uint32_t S>
+__attribute__((always_inline)) inline void add_products(const U8x64* w, uint32_t k,
+                                                        PanelRecord<N> x, I32x16* sums) {
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      I32x16& sum = sums[s * N + t];
+      sum = W::kSigned ? dot_signed(sum, w[s], x.quants(k, t)) : dot(sum, w[s], x.quants(k, t));
+    }
+  }
+}
+
 // Adds columns [4 * First, 4 * End) of block b. Where products are summed in pairs first, these
 // take as many columns as 16 bits have room for.
 template <class W, uint32_t N, uint32_t S, int First, int End>
@@ -67,13 +79,7 @@ __attribute__((always_inline)) inline void sum_columns(Records<S> records, uint3
       BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
         w[s] = W::template quants<First>(W::body(records.of[s], b));
       }
-      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-        BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-          I32x16& sum = sums[s * N + t];
-          sum = W::kSigned ? dot_signed(sum, w[s], x.quants(First, t))
-                           : dot(sum, w[s], x.quants(First, t));
-        }
-      }
+      add_products<W, N, S>(w, First, x, sums);
       sum_columns<W, N, S, First + 1, End>(records, b, x, sums);
     }
   }
@@ -173,11 +179,7 @@ __attribute__((always_inline)) inline void sum_multiples(Records<S> records, uin
       const auto multiples = multiples_of(W::factors(records.of[s], b, Half));
       w[s] = multiples_at<I>(multiples, load_bytes(W::body(records.of[s], b) + 64 * Half));
     }
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-        sums[s * N + t] = dot(sums[s * N + t], w[s], x.quants(4 * Half + I, t));
-      }
-    }
+    add_products<W, N, S>(w, 4 * Half + I, x, sums);
     sum_multiples<W, N, S, Half, I + 1>(records, b, x, sums);
   }
 }

@@ -181,7 +181,7 @@ TEST_F(UsualValueTest, WhatConfigurationsOfModelsThatSeeLeaveOut) {
 }
 
 // Files are written with the older names to this day; models in memory have the newer.
-TEST_F(UsualValueTest, TensorsBesideThoseOfOtherPartsHaveTwoNames) {
+TEST(TextSectionTest, TensorsBesideThoseOfOtherPartsHaveTwoNames) {
   const json golden = family_golden("gemma3-vision");
   json form = golden["huggingface"];
   FakeModel older("huggingface"), newer("huggingface");
