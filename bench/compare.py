@@ -3,7 +3,8 @@
 
   bench/compare.py --ours build/bin/backplane --probe build/bin/bench_probe
       --peer llama.cpp=PATH/bin [--peer "ik=PATH/bin:-rtr 1"] [--work prefill,decode,...]
-      [--rounds 5] [--threads 2] [--json OUT.json] [--chart OUT.svg] MODEL.gguf [MODEL.gguf ...]
+      [--kv q8_0] [--rounds 5] [--threads 2] [--json OUT.json] [--chart OUT.svg]
+      MODEL.gguf [MODEL.gguf ...]
 
 A peer is a folder with llama-bench, llama-batched-bench and, where llama-bench knows no depth,
 llama-sweep-bench, and flags for llama-bench after a colon.
@@ -71,8 +72,9 @@ def rows_of_table(text, column):
 class Ours:
     name = "backplane"
 
-    def __init__(self, program, threads):
+    def __init__(self, program, threads, kv):
         self.program, self.threads = program, threads
+        self.kv = ["--kv", kv] if kv else []
 
     def sample(self, model, work):
         if work.kind == "start":
@@ -82,7 +84,8 @@ class Ours:
         prompt = PROMPT if work.kind == "prefill" else (SHORT_PROMPT if work.sequences > 1 else 0)
         document = json.loads(output_of(
             [self.program, "bench", model, "--json", "--threads", self.threads, "--prompt", prompt,
-             "--generate", generate, "--sequences", work.sequences, "--depth", work.depth]))
+             "--generate", generate, "--sequences", work.sequences, "--depth", work.depth,
+             *self.kv]))
         rates = [r["tokens_per_s"] for r in document["results"] if r["kind"] == work.kind]
         if len(rates) != 1:
             raise RuntimeError(f"bench gave {len(rates)} results for {work.text}")
@@ -90,10 +93,11 @@ class Ours:
 
 
 class Peer:
-    def __init__(self, text, threads):
+    def __init__(self, text, threads, kv):
         self.name, _, rest = text.partition("=")
         folder, _, flags = rest.partition(":")
         self.folder, self.flags, self.threads = pathlib.Path(folder), flags.split(), threads
+        self.flags += ["-ctk", kv, "-ctv", kv] if kv else []
         self.has_depth = "--n-depth" in self.help("llama-bench")
         if flags:
             self.name += " " + flags
@@ -251,6 +255,7 @@ def arguments():
     parser.add_argument("--probe", default="build/bin/bench_probe")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=FOLDER[:FLAGS]")
     parser.add_argument("--work", default="prefill,decode,decode*4,decode*16")
+    parser.add_argument("--kv", metavar="TYPE", help="of the KV cache, on every side")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tolerance", type=float, default=0.15, help="of the read rate in a pair")
@@ -261,8 +266,8 @@ def arguments():
 
 def main():
     options = arguments()
-    ours = Ours(options.ours, options.threads)
-    peers = [Peer(text, options.threads) for text in options.peer]
+    ours = Ours(options.ours, options.threads, options.kv)
+    peers = [Peer(text, options.threads, options.kv) for text in options.peer]
     probe = Probe(options.probe, options.threads)
     machine = probe.take()
     print(f"{machine['cpu']}, {machine['threads']} threads: reads {machine['read_gb_s']:.1f} GB/s, int8 "

@@ -142,17 +142,14 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   return tile;
 }
 
-// The hardware's prefetch runs on from the first lines of each page.
+// Every line: the hardware's own prefetch begins anew with each block and page.
 void KvCache::prefetch(uint32_t slot_index, uint32_t kv_head, const int32_t* blocks,
                        uint32_t position) const {
-  constexpr uint64_t kPage = 4096, kLine = 64, kFirstLines = 4;
+  constexpr uint64_t kLine = 64, kMostBytes = 64 << 10;  // beyond it the next lines push out these
   const Slot& slot = slots_[slot_index];
   const uint8_t* from = head(slot, blocks[position / block_size_], kv_head);
-  for (uint64_t page = 0; page < slot.head_bytes; page += kPage) {
-    for (uint64_t line = 0; line < kFirstLines; ++line) {
-      __builtin_prefetch(from + page + line * kLine);
-    }
-  }
+  const uint64_t n_bytes = std::min(slot.head_bytes, kMostBytes);
+  for (uint64_t line = 0; line < n_bytes; line += kLine) __builtin_prefetch(from + line);
 }
 
 void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_head, int32_t block,

@@ -86,7 +86,7 @@ class Bench {
   // Columns of values, then sums of probabilities.
   [[nodiscard]] size_t row_stride() const { return slot_.v_head_dim + 16; }
 
-  // Tiles go through all three parts one after another, as in a step.
+  // Tiles go through all three parts one after another, the next one asked for before, as in a step.
   std::array<double, 3> pass(const float* queries, float* out, uint32_t n_rows) {
     std::array<double, 3> spent = {};
     const int i = static_cast<int>(type_.type);
@@ -94,6 +94,7 @@ class Bench {
     std::vector<float> maximum(n_rows, 0);
     for (uint32_t t = 0; t < n_tiles_; ++t) {
       const uint32_t first = t * kTilePositions;
+      if (t + 1 < n_tiles_) cache_.prefetch(0, 0, blocks_.data(), first + kTilePositions);
       const KvTile tile = cache_.tile(0, 0, blocks_.data(), first, 0, n_tiles_ * kTilePositions);
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
         const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
