@@ -105,6 +105,8 @@ inline constexpr uint32_t kQueryRecordWords = 18;
 
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
 inline constexpr uint32_t kPanelWidths[] = {kTileRows, 6, 4, 3, 2, 1};
+// Where no more rows meet a strip, memory bounds them: it is read from end to end.
+inline constexpr uint32_t kStreamedRows = 4;
 inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kTileRows
 
 // y[t * y_stride + r] = row r of the strip . row t of the panel, for 16 rows and n panel rows.
@@ -114,8 +116,14 @@ inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kT
 using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_columns,
                           const int32_t* panel, float* y, size_t y_stride);
 
+// What a panel asks memory for: at each 32 columns so many lines of 64 bytes, from there on.
+struct Ahead {
+  const uint8_t* from;
+  uint32_t n_lines;
+};
+
 // The same for a strip and the one that begins strip_bytes after it, whose results stand beside.
-using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, bool is_first,
+using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, Ahead ahead,
                               uint32_t n_columns, const int32_t* panel, float* y, size_t y_stride);
 
 // n strips of one weight, one after another.

@@ -228,26 +228,31 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
 
 // The first panel that meets a strip waits for memory, and the hardware's own prefetch stops at
 // each page. What is far ahead is asked for into the second-level cache, which waits for more lines
-// at once than the first. One row is through before the first had what is near.
-constexpr size_t kPrefetchFarBytes = 4096;
+// at once than the first: the farther, the longer a block takes. Few rows are through before the
+// first had what is near.
+template <uint32_t N>
+constexpr size_t kPrefetchFarBytes = N > 1 && N <= kStreamedRows ? 8192 : 4096;
 constexpr size_t kPrefetchNearBytes = 1024;
 
 template <class W, uint32_t N>
-__attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b) {
+__attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b,
+                                                           bool is_first) {
+  if (N > 1 && !is_first) return;
   const uint8_t* body = W::body(records.of[0], b);
-  prefetch_block<W, 2>(body, kPrefetchFarBytes);
-  if constexpr (N > 1) prefetch_block<W, 1>(body, kPrefetchNearBytes);
+  prefetch_block<W, 2>(body, kPrefetchFarBytes<N>);
+  if constexpr (N > kStreamedRows) prefetch_block<W, 1>(body, kPrefetchNearBytes);
 }
-// Several rows take long enough for the next pair to arrive meanwhile.
 template <class W, uint32_t N>
-__attribute__((always_inline)) inline void prefetch_strips(Records<2> records, uint32_t b) {
-  const size_t pair_bytes = 2 * static_cast<size_t>(records.of[1] - records.of[0]);
-  prefetch_block<W, 2>(W::body(records.of[0], b), pair_bytes);
-  prefetch_block<W, 2>(W::body(records.of[1], b), pair_bytes);
+__attribute__((always_inline)) inline void prefetch_strips(Records<2>, uint32_t, Ahead& ahead) {
+  for (uint32_t i = 0; i < ahead.n_lines; ++i) {
+    __builtin_prefetch(ahead.from, 0, 2);
+    ahead.from += 64;
+  }
 }
 
-template <class W, uint32_t N, uint32_t S>
-inline void dot_strips(Records<S> records, bool is_first, uint32_t n_columns, const int32_t* panel,
+// Asks: whether the panel is the strip's first, or what it asks for.
+template <class W, uint32_t N, uint32_t S, class Asks>
+inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const int32_t* panel,
                        float* out, size_t out_stride) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
   const int32_t* second_of = panel + 1;
@@ -257,7 +262,7 @@ inline void dot_strips(Records<S> records, bool is_first, uint32_t n_columns, co
   BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) y[i] = zero();
   for (uint32_t block = 0; block < n_blocks;) {
     for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-      if (N == 1 || is_first) prefetch_strips<W, N>(records, b);
+      prefetch_strips<W, N>(records, b, asks);
       const int32_t second = second_of[block];
       for (const int32_t* x = record; x != nullptr;) {
         // What is unpacked for a first record is not kept for a second, which few blocks have.
@@ -292,9 +297,9 @@ void strip_dot(const uint8_t* strip, bool is_first, uint32_t n_columns, const in
 }
 
 template <class W, uint32_t N>
-void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, bool is_first, uint32_t n_columns,
+void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint32_t n_columns,
                     const int32_t* panel, float* out, size_t out_stride) {
-  dot_strips<W, N>(Records<2>{{strip, strip + strip_bytes}}, is_first, n_columns, panel, out,
+  dot_strips<W, N>(Records<2>{{strip, strip + strip_bytes}}, ahead, n_columns, panel, out,
                    out_stride);
 }
 

@@ -100,7 +100,7 @@ MatmulStage::Cut MatmulStage::cut(const StepContext& step) const {
     return n;
   };
   const uint32_t n_strips = count([](uint32_t n) { return n; });
-  const bool in_pairs = step.kernels->pairs_strips && cut.n_rows > 1;
+  const bool in_pairs = step.kernels->pairs_strips && cut.n_rows > kStreamedRows;
   cut.piece_strips = piece_strips(n_strips, step.n_workers, in_pairs);
   cut.n_pieces = count([&](uint32_t n) { return (n + cut.piece_strips - 1) / cut.piece_strips; });
   return cut;

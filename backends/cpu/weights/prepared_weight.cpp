@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/pack_strips.hpp"
@@ -20,6 +21,34 @@ std::optional<FloatType> float_type_of(bp_dtype dtype) {
   if (dtype == BP_DTYPE_BF16) return FloatType::kBF16;
   return std::nullopt;
 }
+
+// The pair of strips after the one that is multiplied. Each panel asks for as much of it as it has
+// of the rows: memory is read as long as products take, not while the first panel waits for it.
+class NextPair {
+ public:
+  NextPair(const uint8_t* pair, size_t strip_bytes, uint32_t n_columns, uint32_t n_rows)
+      : from_(pair),
+        end_(pair + 2 * strip_bytes),
+        block_bytes_(2 * strip_bytes / (n_columns / kPanelColumns)),
+        n_blocks_(n_columns / kPanelColumns),
+        n_rows_(n_rows) {}
+
+  // Of a panel of n rows.
+  Ahead share(uint32_t n) {
+    if (from_ >= end_) return {from_, 0};
+    const size_t all = size_t{kLine} * n_rows_;
+    const auto n_lines = static_cast<uint32_t>((block_bytes_ * n + all - 1) / all);
+    return {std::exchange(from_, from_ + size_t{n_lines} * kLine * n_blocks_), n_lines};
+  }
+
+ private:
+  static constexpr uint32_t kLine = 64;
+  const uint8_t* from_;
+  const uint8_t* end_;
+  size_t block_bytes_;  // of 32 columns
+  uint32_t n_blocks_;
+  uint32_t n_rows_;
+};
 
 }  // namespace
 
@@ -158,16 +187,18 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
   }
   const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
   const StripPairDot* pair_dots = kernels.strip_pair_dot[static_cast<int>(layout_)];
+  const bool in_pairs = n > kStreamedRows;
   for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
     const uint8_t* strip = strips.first + s * strips.bytes;
+    NextPair next(strip + 2 * strips.bytes, strips.bytes, rows_.n_columns, n);
     for_each_panel(first + n_panels * kTileRows, first + n, kernels.max_panel_rows, rows_.n_columns,
                    [&](const PanelPlace& panel) {
                      const int32_t* content = x.panels + panel.word;
                      float* out = y + (panel.first - first) * y_stride;
                      const bool is_first = panel.first == first;
-                     if (s + 1 < strips.n && pair_dots[panel.n] != nullptr) {
-                       return pair_dots[panel.n](strip, strips.bytes, is_first, rows_.n_columns,
-                                                 content, out, y_stride);
+                     if (in_pairs && s + 1 < strips.n && pair_dots[panel.n] != nullptr) {
+                       return pair_dots[panel.n](strip, strips.bytes, next.share(panel.n),
+                                                 rows_.n_columns, content, out, y_stride);
                      }
                      dots[panel.n](strip, is_first, rows_.n_columns, content, out, y_stride);
                      if (s + 1 == strips.n) return;

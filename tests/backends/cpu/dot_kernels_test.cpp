@@ -288,7 +288,8 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
             kernels.strip_dot[layout][n](strips.data() + s * bytes, is_first, n_columns,
                                          panel.words.data(), apart.data() + s * kStripRows, stride);
           }
-          kernels.strip_pair_dot[layout][n](strips.data(), bytes, is_first, n_columns,
+          kernels.strip_pair_dot[layout][n](strips.data(), bytes,
+                                            {strips.data(), is_first ? 3u : 0u}, n_columns,
                                             panel.words.data(), together.data(), stride);
           EXPECT_EQ(together, apart) << isa_name(isa) << " " << dtype_name(dtype) << " width " << n;
           ++n_tested;
