@@ -19,10 +19,41 @@ constexpr uint32_t kBlocksAhead = 2;  // that are asked for
 constexpr uint32_t kTileWeights = 4;
 constexpr uint32_t kTileActivations = 4;
 
-// Lines of weights to ask for into the second-level cache, one of each row a step.
+// Lines of weights to ask for, one of each row a step.
 struct Lines {
   const uint16_t* first;
   size_t row_stride, step;  // in elements
+};
+
+// What products of R rows ask for at each step: lines of every Step-th row from First on, `far`
+// into the second-level cache, `near`, of what that holds already, into the first.
+template <uint32_t First, uint32_t Step>
+struct Far {
+  Lines far;
+  template <uint32_t R>
+  __attribute__((always_inline)) void ask() {
+    BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
+      __builtin_prefetch(far.first + r * far.row_stride, 0, 2);
+    }
+    far.first += far.step;
+  }
+};
+template <uint32_t First, uint32_t Step>
+struct FarAndNear {
+  Far<First, Step> far;
+  Lines near;
+  template <uint32_t R>
+  __attribute__((always_inline)) void ask() {
+    far.template ask<R>();
+    BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
+      __builtin_prefetch(near.first + r * near.row_stride);
+    }
+    near.first += near.step;
+  }
+};
+struct Nothing {
+  template <uint32_t R>
+  void ask() {}
 };
 
 void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
@@ -60,19 +91,15 @@ inline void clear(Lanes<R, N>& lanes) {
   }
 }
 
-// R rows of weights from w_row on times N rows, columns [first, first + n_columns). Asks for the
-// lines of every Step-th row from First on.
-template <uint32_t First, uint32_t Step, uint32_t R, uint32_t N>
+// R rows of weights from w_row on times N rows, columns [first, first + n_columns).
+template <uint32_t R, uint32_t N, class Asks>
 inline void add_columns(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t first,
-                        uint32_t n_columns, Lines ahead, Lanes<R, N>& lanes) {
+                        uint32_t n_columns, Asks asks, Lanes<R, N>& lanes) {
   const uint16_t* own = w.at(w_row, first);
   const uint16_t* own_x = x.at(0, first);
   const size_t x_step = size_t{x.n_panel} * kBf16Columns;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += w.tile_stride, own_x += x_step) {
-    BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
-      __builtin_prefetch(ahead.first + r * ahead.row_stride, 0, 2);
-    }
-    ahead.first += ahead.step;
+    asks.template ask<R>();
     __m512bh xs[N];
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = columns_at(own_x + t * kBf16Columns);
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
@@ -134,7 +161,7 @@ inline void dot_tile(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, u
   const uint16_t* own = w.at(w_row, 0);
   const Lines ahead{own + (w.is_tiled() ? 3 * w.tile_stride : R * w.row_stride), w.row_stride,
                     w.tile_stride};
-  add_columns<0, 1>(w, w_row, x, 0, n_columns, ahead, lanes);
+  add_columns(w, w_row, x, 0, n_columns, Far<0, 1>{ahead}, lanes);
   store_sums(lanes, y + w_row, y_stride);
 }
 
@@ -157,26 +184,26 @@ inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const PanelRows& x
 using Tile = Lanes<kTileWeights, kTileActivations>;
 
 // Columns [column, column + n) of four rows of weights times the panel's rows in fours, J and
-// after, each of which asks for as many of the lines.
+// after, each of which asks for as many of the lines, if there are any.
 template <uint32_t NX, uint32_t J>
 inline void add_tiles(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t column,
-                      uint32_t n, const Lines* ahead, Tile* tiles) {
+                      uint32_t n, const Lines* far, const Lines& near, Tile* tiles) {
   if constexpr (J < NX) {
     Tile lanes = tiles[J];
     const PanelRows rows = x.from(J * kTileActivations);
-    if (ahead != nullptr) {
-      add_columns<J, NX>(w, w_row, rows, column, n, *ahead, lanes);
+    if (far != nullptr) {
+      add_columns(w, w_row, rows, column, n, FarAndNear<J, NX>{{*far}, near}, lanes);
     } else {
-      add_columns<kTileWeights, 1>(w, w_row, rows, column, n, {}, lanes);
+      add_columns(w, w_row, rows, column, n, Nothing{}, lanes);
     }
     tiles[J] = lanes;
-    add_tiles<NX, J + 1>(w, w_row, x, column, n, ahead, tiles);
+    add_tiles<NX, J + 1>(w, w_row, x, column, n, far, near, tiles);
   }
 }
 
 // A whole strip times the first NX * kTileActivations rows of a panel, block by block of columns;
 // tiles wait in memory meanwhile. The first panel that meets a strip waits for memory: while it
-// multiplies a block, it asks for the second after it.
+// multiplies a block, it asks for the second after it, and for the next rows of this one.
 template <uint32_t NX>
 void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t n_columns,
                float* y, size_t y_stride) {
@@ -191,10 +218,14 @@ void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t
     const bool is_there = w.is_tiled() || then < n_columns;
     const uint16_t* next = is_there ? w.at(0, then) : w.at(kStripRows, then - n_columns);
     for (uint32_t i = 0; i < kN; ++i) {
+      const uint32_t row = i * kTileWeights;
       // Of tiles, as many lines as they lie.
       const size_t stride = w.is_tiled() ? n : w.row_stride;
-      const Lines ahead{next + i * kTileWeights * stride, stride, kBf16Columns};
-      add_tiles<NX, 0>(w, i * kTileWeights, x, column, n, is_first ? &ahead : nullptr, tiles[i]);
+      const Lines far{next + row * stride, stride, kBf16Columns};
+      const uint16_t* then_rows =
+          i + 1 < kN ? w.at(row + kTileWeights, column) : w.at(0, column + n);
+      const Lines near{then_rows, w.row_stride, w.tile_stride};
+      add_tiles<NX, 0>(w, row, x, column, n, is_first ? &far : nullptr, near, tiles[i]);
     }
   }
   for (uint32_t i = 0; i < kN; ++i) {
@@ -210,7 +241,7 @@ inline void add_rows(const Bf16Weights& w, const PanelRows& x, uint32_t column, 
                      const Lines& ahead, Lanes<kStripRows, 1>* rows) {
   if constexpr (J < NX) {
     auto lanes = rows[J];
-    add_columns<J, NX>(w, 0, x.from(J), column, n, ahead, lanes);
+    add_columns(w, 0, x.from(J), column, n, Far<J, NX>{ahead}, lanes);
     rows[J] = lanes;
     add_rows<NX, J + 1>(w, x, column, n, ahead, rows);
   }
