@@ -27,13 +27,13 @@ struct Lines {
 
 // What products of R rows ask for at each step: lines of every Step-th row from First on, `far`
 // into the second-level cache, `near`, of what that holds already, into the first.
-template <uint32_t First, uint32_t Step>
+template <uint32_t First, uint32_t Step, int Level = 2>
 struct Far {
   Lines far;
   template <uint32_t R>
   __attribute__((always_inline)) void ask() {
     BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
-      __builtin_prefetch(far.first + r * far.row_stride, 0, 2);
+      __builtin_prefetch(far.first + r * far.row_stride, 0, 4 - Level);
     }
     far.first += far.step;
   }
@@ -241,14 +241,14 @@ inline void add_rows(const Bf16Weights& w, const PanelRows& x, uint32_t column, 
                      const Lines& ahead, Lanes<kStripRows, 1>* rows) {
   if constexpr (J < NX) {
     auto lanes = rows[J];
-    add_columns(w, 0, x.from(J), column, n, Far<J, NX>{ahead}, lanes);
+    add_columns(w, 0, x.from(J), column, n, Far<J, NX, 1>{ahead}, lanes);
     rows[J] = lanes;
     add_rows<NX, J + 1>(w, x, column, n, ahead, rows);
   }
 }
 
 // A strip in tiles times NX rows, which wait for memory: it is read from end to end, block by
-// block, and the rows share in asking for the next block.
+// block, and the rows share in asking for the next block, for which the first-level cache has room.
 template <uint32_t NX>
 void dot_few(const Bf16Weights& w, const PanelRows& x, uint32_t n_columns, float* y,
              size_t y_stride) {
