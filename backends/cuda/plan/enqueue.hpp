@@ -6,7 +6,9 @@
 #include "backends/cuda/kernels/activation.hpp"
 #include "backends/cuda/kernels/elementwise.hpp"
 #include "backends/cuda/kernels/product.hpp"
+#include "backends/cuda/kernels/rotate.hpp"
 #include "backends/cuda/plan/planner.hpp"
+#include "backplane/ops.h"
 
 namespace bp::cuda {
 
@@ -20,6 +22,8 @@ struct NormSpec {
   uint32_t group = 0;  // 0: the whole row
 };
 void add_norm(Planner& planner, const NormSpec& spec);
+
+[[nodiscard]] Rotation rotation_of(const bp_attr_rope& rope, const DeviceWeight& inv_freq);
 
 // The rows of a buffer in the form that products of a weight take for a number of rows.
 struct Prepared {

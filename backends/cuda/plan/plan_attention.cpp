@@ -1,5 +1,6 @@
 // attention, attend, kv_write.
 
+#include "backends/cuda/kernels/heads.hpp"
 #include "backends/cuda/kernels/kv.hpp"
 #include "backends/cuda/kernels/prepare.hpp"
 #include "backends/cuda/plan/attend_path.hpp"
@@ -25,6 +26,54 @@ void add_write(Planner& planner, uint32_t slot, uint32_t k, uint32_t v) {
     if (p.n_parts == 2) return {};
     p.parts[0] = p.parts[1];
     return c.stream.launch(kv_write_kernel(v_dtype), kv_write_geometry(p), p);
+  });
+}
+
+struct HeadsSpec {
+  uint32_t q, k, v, to_q;  // buffers
+  const DeviceWeight* q_norm = nullptr;
+  const DeviceWeight* k_norm = nullptr;
+  const DeviceWeight* inv_freq = nullptr;
+  bp_attr_qkv norm{};
+  bp_attr_rope rope{};
+};
+
+HeadsSpec heads_spec(Planner& planner, const HeadChain& chain) {
+  HeadsSpec spec{planner.buffer_of(chain.q), planner.buffer_of(chain.k), planner.input(2),
+                 planner.input(0)};
+  if (chain.qkv != nullptr) {
+    spec.q_norm = planner.floats(*chain.qkv, kQNormOfQkv);
+    spec.k_norm = planner.floats(*chain.qkv, kQNormOfQkv + 1);
+    spec.norm = attributes_of<bp_attr_qkv>(*chain.qkv);
+  }
+  if (chain.rope != nullptr) {
+    spec.inv_freq = planner.floats(*chain.rope, 0);
+    spec.rope = attributes_of<bp_attr_rope>(*chain.rope);
+  }
+  return spec;
+}
+
+// Queries as attention reads them, and the cache written, in one launch.
+void add_heads(Planner& planner, const bp_attr_attention& a, const HeadChain& chain) {
+  planner.add([a, spec = heads_spec(planner, chain)](const StageContext& c) {
+    HeadsParams p;
+    p.q = c.rows(spec.q);
+    p.k = c.rows(spec.k);
+    p.v = c.rows(spec.v);
+    p.to_q = c.rows(spec.to_q);
+    p.to_k = c.kv.k(a.kv_slot);
+    p.to_v = c.kv.v(a.kv_slot);
+    p.step = c.step;
+    if (spec.q_norm != nullptr) p.q_norm = spec.q_norm->floats();
+    if (spec.k_norm != nullptr) p.k_norm = spec.k_norm->floats();
+    p.eps = spec.norm.norm_eps;
+    p.weight_offset = spec.norm.norm_weight_offset;
+    p.subtracts_mean = spec.norm.norm_kind == BP_NORM_LAYER ? 1 : 0;
+    if (spec.inv_freq != nullptr) p.rotation = rotation_of(spec.rope, *spec.inv_freq);
+    p.group = c.kv.group(a.kv_slot);
+    p.n_rows = c.n_rows(spec.to_q);
+    p.n_heads = a.n_heads;
+    return c.stream.launch(heads_kernel(), heads_geometry(p), p);
   });
 }
 
@@ -93,7 +142,11 @@ void add_attend(Planner& planner, const bp_attr_attention& a) {
 
 Status plan_attention(Planner& planner) {
   const auto a = planner.attributes<bp_attr_attention>();
-  if (a.writes_kv != 0) add_write(planner, a.kv_slot, planner.input(1), planner.input(2));
+  if (const HeadChain* chain = planner.head_chain()) {
+    add_heads(planner, a, *chain);
+  } else if (a.writes_kv != 0) {
+    add_write(planner, a.kv_slot, planner.input(1), planner.input(2));
+  }
   add_attend(planner, a);
   return {};
 }

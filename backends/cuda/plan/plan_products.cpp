@@ -42,7 +42,7 @@ Status plan_lm_head(Planner& planner) {
 }
 
 Status plan_qkv(Planner& planner) {
-  constexpr uint32_t kBias = 3, kNorm = 6;  // slots of q; those of k and v follow
+  constexpr uint32_t kBias = 3;  // slot of q; those of k and v follow
   const auto a = planner.attributes<bp_attr_qkv>();
   const bool is_packed = !planner.has_weight(1);
   const uint32_t x = planner.input(0);
@@ -58,11 +58,12 @@ Status plan_qkv(Planner& planner) {
     if (is_packed) first_row += planner.width(spec.y);
   }
   add_products(planner, specs);
+  if (planner.head_chain() != nullptr) return {};  // attention's first launch has the norms
   for (uint32_t i = 0; i < 2; ++i) {
-    if (!planner.has_weight(kNorm + i)) continue;
+    if (!planner.has_weight(kQNormOfQkv + i)) continue;
     NormSpec norm;
     norm.x = norm.y = specs[i].y;
-    norm.weight = planner.floats(kNorm + i);
+    norm.weight = planner.floats(kQNormOfQkv + i);
     norm.kind = a.norm_kind;
     norm.eps = a.norm_eps;
     norm.weight_offset = a.norm_weight_offset;
