@@ -9,7 +9,8 @@ constexpr uint32_t kMaxWarps = 8;
 
 // A row is read again for its variance and its result: it comes from cache, and a variance around
 // the mean loses no digits.
-__global__ void __launch_bounds__(kMaxWarps* kWarp) normalise(NormParams p) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp)
+    normalise(const __grid_constant__ NormParams p) {
   __shared__ float scratch[kMaxWarps];
   const uint64_t row = blockIdx.x;
   const uint32_t first = blockIdx.y * p.group;

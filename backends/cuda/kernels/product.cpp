@@ -1,5 +1,7 @@
 #include "backends/cuda/kernels/product.hpp"
 
+#include <algorithm>
+
 #include "backends/cuda/kernels/experts.hpp"
 #include "backends/cuda/kernels/kernel_lists.hpp"
 
@@ -40,7 +42,7 @@ Geometry tile_geometry(const ProductParams& p, uint32_t n_warps, TileBy by) {
 }
 
 Geometry fold_geometry(const ProductParams& p) {
-  return {{p.n_rows, divide_up(p.n_columns, 256), 1}, 256, 0};
+  return {{divide_up(p.n_columns, 256), std::min(p.n_rows, kMaxGridY), 1}, 256, 0};
 }
 
 ProductsKernel packed_rows_kernel(bp_dtype dtype, uint32_t n_rows) {

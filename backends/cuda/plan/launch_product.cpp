@@ -83,7 +83,7 @@ Status launch_tiles(const StageContext& c, const PlannedProduct& first, Products
       lay_out_parts(all, 0, [=](const ProductParams& p) { return tile_geometry(p, n_warps, by); });
   BP_TRY(c.stream.launch(tile_kernel(shape.dtype, by), geometry, all));
   if (n_splits == 1) return {};
-  return c.stream.launch(fold_kernel(), lay_out_parts(all, 1, fold_geometry), all);
+  return c.stream.launch(fold_kernel(), lay_out_parts(all, 0, fold_geometry), all);
 }
 
 // Unsplit, where partial sums are not planned for.
