@@ -45,6 +45,7 @@ class Planner {
   [[nodiscard]] uint32_t most_rows(uint32_t buffer) const {
     return plan_.buffers[buffer].n_rows(most_);
   }
+  [[nodiscard]] const StepShape& most() const { return most_; }
   [[nodiscard]] const DeviceInfo& device() const { return device_; }
   // That this op is a part of, or null.
   [[nodiscard]] const HeadChain* head_chain() const;
