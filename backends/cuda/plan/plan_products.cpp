@@ -88,12 +88,20 @@ Status plan_gated_mlp(Planner& planner) {
     both[i].bias = planner.floats(is_packed ? 3 : 3 + i);
     if (is_packed) both[i].first_row = both[i].first_bias = i * n_ff;
   }
+  // Both by weights of one type, so that they are launched together.
+  const bool is_joined = both[0].weight->source().dtype == both[1].weight->source().dtype;
+  both[0].is_gate = is_joined;
+  both[0].gate_activation = a.activation;
   add_products(planner, both);
   ElementwiseParams gated;
   gated.op = Elementwise::kGate;
   gated.activation = a.activation;
   ProductSpec last;
   last.gate = {gated, up};
+  if (is_joined) {
+    const SourceRows& source = both[0].weight->source();
+    last.gate.made_by = {source.dtype, source.n_columns, n_ff};
+  }
   last.x = gate;
   last.y = planner.output(0);
   last.weight = down;

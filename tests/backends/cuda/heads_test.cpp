@@ -9,10 +9,10 @@
 #include <numeric>
 #include <string>
 
-#include "backends/cuda/plan/planner.hpp"
 #include "backplane/dtype.hpp"
 #include "sdk/conformance/support/kv_transfer_client.hpp"
 #include "sdk/conformance/support/program_builder.hpp"
+#include "tests/backends/cuda/launched.hpp"
 #include "tests/backends/cuda/small_session.hpp"
 
 namespace bp::cuda {
@@ -144,61 +144,16 @@ ProgramBuilder program_of(const Heads& h, Read read) {
 
 // ---- launches -----------------------------------------------------------------------------------
 
-// Writes down what is launched and does nothing.
-class NamingStream : public Stream {
- public:
-  using Stream::launch;
-  Status launch(const Launch& launch) override {
-    names_.emplace_back(launch.name);
-    return {};
-  }
-  Status copy_to_device(void*, const void*, size_t) override { return {}; }
-  Status copy_to_host(void*, const void*, size_t) override { return {}; }
-  Status copy_on_device(void*, const void*, size_t) override { return {}; }
-  Status fill(void*, uint8_t, size_t) override { return {}; }
-  Status record(Event&) override { return {}; }
-  Status wait(Event&) override { return {}; }
-  Status synchronize() override { return {}; }
-  Status begin_capture() override { return {}; }
-  Result<std::unique_ptr<Graph>> end_capture() override { return unsupported("no graphs"); }
-  Status run(Graph&) override { return {}; }
-
-  // Between the products and attention.
-  [[nodiscard]] std::string of_heads() const {
-    std::string names;
-    for (const std::string& name : names_) {
-      for (const char* kind : {"normalise", "rotate", "write_kv", "make_heads"}) {
-        if (name.rfind(kind, 0) == 0) names += (names.empty() ? "" : " ") + name;
-      }
-    }
-    return names;
-  }
-
- private:
-  std::vector<std::string> names_;
-};
-
+// Between the products and attention.
 std::string launches(const Heads& h, Read read, bp_dtype k = BP_DTYPE_F16,
                      bp_dtype v = BP_DTYPE_F16) {
-  ProgramBuilder builder = program_of(h, read);
-  const ProgramView program(builder.build());
-  WeightStore store;
-  DeviceInfo device;
-  device.n_multiprocessors = 132;
-  device.shared_bytes_per_block = 99 << 10;
-  StepShape shape;
-  shape.n_tokens = shape.n_seqs = 3;
-  shape.n_output_rows.fill(3);
-  shape.longest_context = 40;
-  auto planned = Planner(program, store, device, shape).run();
-  EXPECT_TRUE(planned.ok()) << planned.status().message();
-  const Plan plan = std::move(planned).value();
-  NamingStream stream;
-  const KvCache kv(program.kv_slots(), 1, 16, k, v);
-  const StateCache states({});
-  const StageContext context{stream, nullptr, plan.buffers, nullptr, nullptr, kv, states, shape};
-  EXPECT_TRUE(plan.enqueue(context).ok());
-  return stream.of_heads();
+  std::string names;
+  for (const std::string& name : launched(program_of(h, read).build(), 3, k, v)) {
+    for (const char* kind : {"normalise", "rotate", "write_kv", "make_heads"}) {
+      if (name.rfind(kind, 0) == 0) names += (names.empty() ? "" : " ") + name;
+    }
+  }
+  return names;
 }
 
 TEST(CudaHeads, OneLaunchWhereNobodyReadsBetween) {
