@@ -1,10 +1,8 @@
 #include "core/config/kv_section.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "backplane/dtype.hpp"
 #include "core/base/nearest.hpp"
@@ -16,13 +14,15 @@ using base::Yaml;
 
 namespace {
 
+// Any type by its name: which of them it keeps is the backend's to say.
 Result<bp_dtype> kv_dtype(const std::string& name) {
-  static const std::vector<std::string> kNames = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0"};
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-    return invalid_argument(fmt::format("'{}' is none of {}{}", name, fmt::join(kNames, ", "),
-                                        base::nearest_hint(name, kNames)));
-  }
-  return name == "auto" ? BP_DTYPE_NONE : *dtype_from_name(name);
+  if (name == "auto") return BP_DTYPE_NONE;
+  if (const auto dtype = dtype_from_name(name)) return *dtype;
+  std::vector<std::string> names = {"auto"};
+  for (bp_dtype t = 1; t < BP_DTYPE_COUNT; ++t) names.emplace_back(dtype_name(t));
+  return invalid_argument(
+      fmt::format("'{}' is no type of a KV cache, as f16 and q8_0 are, nor auto{}", name,
+                  base::nearest_hint(name, names)));
 }
 
 Result<bp_dtype> read_dtype(const Yaml& node) {

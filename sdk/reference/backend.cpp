@@ -12,12 +12,12 @@ namespace {
 constexpr uint32_t kMaxGroups = 8;  // of bp_memory_info::block_bytes
 
 Status check_kv_dtype(const char* name, bp_dtype dtype) {
-  if (dtype == BP_DTYPE_NONE || dtype == BP_DTYPE_F32 || dtype == BP_DTYPE_F16 ||
-      dtype == BP_DTYPE_BF16 || dtype == BP_DTYPE_Q8_0 || dtype == BP_DTYPE_Q4_0) {
-    return {};
+  for (const bp_dtype kept : {BP_DTYPE_NONE, BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16,
+                              BP_DTYPE_F8_E4M3, BP_DTYPE_Q8_0, BP_DTYPE_Q4_0}) {
+    if (dtype == kept) return {};
   }
   return unsupported(std::string(name) + " is " + std::string(dtype_name(dtype)) +
-                     ", the reference backend keeps f32, f16, bf16, q8_0 and q4_0");
+                     ", the reference backend keeps f32, f16, bf16, f8_e4m3, q8_0 and q4_0");
 }
 
 // What is valid but beyond this backend.

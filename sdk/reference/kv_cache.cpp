@@ -56,6 +56,8 @@ void store_rounded(bp_dtype dtype, const float* in, uint64_t n, float* out) {
       out[i] = f16_to_f32(f32_to_f16(in[i]));
     } else if (dtype == BP_DTYPE_BF16) {
       out[i] = bf16_to_f32(f32_to_bf16(in[i]));
+    } else if (dtype == BP_DTYPE_F8_E4M3) {
+      out[i] = f8_e4m3_to_f32(f32_to_f8_e4m3(in[i]));
     } else {
       out[i] = in[i];
     }
@@ -66,6 +68,22 @@ void store_heads(bp_dtype dtype, uint64_t n_heads, const float* in, uint64_t wid
   const uint64_t head_dim = width / n_heads;
   for (uint64_t h = 0; h < n_heads; ++h) {
     store_rounded(dtype, in + h * head_dim, head_dim, out + h * head_dim);
+  }
+}
+
+template <class Bits>
+void narrow_all(Bits (*narrow)(float), const float* from, uint64_t n, uint8_t* to) {
+  for (uint64_t i = 0; i < n; ++i) {
+    const Bits bits = narrow(from[i]);
+    std::memcpy(to + i * sizeof bits, &bits, sizeof bits);
+  }
+}
+template <class Bits>
+void widen_all(float (*widen)(Bits), const uint8_t* from, uint64_t n, float* to) {
+  for (uint64_t i = 0; i < n; ++i) {
+    Bits bits;
+    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
+    to[i] = widen(bits);
   }
 }
 
@@ -151,7 +169,8 @@ const float* KvCache::v(uint32_t slot, uint64_t block, uint64_t offset) const {
 }
 
 bp_dtype image_dtype(bp_dtype kept) {
-  return kept == BP_DTYPE_F16 || kept == BP_DTYPE_BF16 ? kept : BP_DTYPE_F32;
+  const bool is_float = kept == BP_DTYPE_F16 || kept == BP_DTYPE_BF16 || kept == BP_DTYPE_F8_E4M3;
+  return is_float ? kept : BP_DTYPE_F32;
 }
 
 KvCache::Rows KvCache::rows(uint32_t slot, bool is_value, int32_t block) const {
@@ -163,28 +182,29 @@ KvCache::Rows KvCache::rows(uint32_t slot, bool is_value, int32_t block) const {
 
 void KvCache::export_rows(uint32_t slot, bool is_value, int32_t block, uint8_t* to) const {
   const Rows from = rows(slot, is_value, block);
-  if (from.dtype == BP_DTYPE_F32) {
-    std::memcpy(to, from.floats, from.n_floats * sizeof(float));
-    return;
-  }
-  const auto narrow = from.dtype == BP_DTYPE_F16 ? f32_to_f16 : f32_to_bf16;
-  for (uint64_t i = 0; i < from.n_floats; ++i) {
-    const uint16_t bits = narrow(from.floats[i]);
-    std::memcpy(to + i * sizeof bits, &bits, sizeof bits);
+  switch (from.dtype) {
+    case BP_DTYPE_F16:
+      return narrow_all(f32_to_f16, from.floats, from.n_floats, to);
+    case BP_DTYPE_BF16:
+      return narrow_all(f32_to_bf16, from.floats, from.n_floats, to);
+    case BP_DTYPE_F8_E4M3:
+      return narrow_all(f32_to_f8_e4m3, from.floats, from.n_floats, to);
+    default:
+      std::memcpy(to, from.floats, from.n_floats * sizeof(float));
   }
 }
 
 void KvCache::import_rows(uint32_t slot, bool is_value, int32_t block, const uint8_t* from) {
   const Rows to = rows(slot, is_value, block);
-  if (to.dtype == BP_DTYPE_F32) {
-    std::memcpy(to.floats, from, to.n_floats * sizeof(float));
-    return;
-  }
-  const auto widen = to.dtype == BP_DTYPE_F16 ? f16_to_f32 : bf16_to_f32;
-  for (uint64_t i = 0; i < to.n_floats; ++i) {
-    uint16_t bits;
-    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
-    to.floats[i] = widen(bits);
+  switch (to.dtype) {
+    case BP_DTYPE_F16:
+      return widen_all(f16_to_f32, from, to.n_floats, to.floats);
+    case BP_DTYPE_BF16:
+      return widen_all(bf16_to_f32, from, to.n_floats, to.floats);
+    case BP_DTYPE_F8_E4M3:
+      return widen_all(f8_e4m3_to_f32, from, to.n_floats, to.floats);
+    default:
+      std::memcpy(to.floats, from, to.n_floats * sizeof(float));
   }
 }
 

@@ -27,6 +27,9 @@ struct DeviceInfo {
   uint64_t total_bytes = 0;
 };
 
+// Blocks of a grid's second dimension, and of its third; of the first there may be 2^31 - 1.
+inline constexpr uint32_t kMaxGridY = 65535;
+
 // How a kernel is spread: blocks of the grid, threads of a block (in one dimension), and bytes of
 // shared memory sized at launch.
 struct Geometry {

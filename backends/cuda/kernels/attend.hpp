@@ -12,6 +12,25 @@ inline constexpr uint32_t kMaxValueDim = 512;  // columns of a head's result, in
 inline constexpr uint32_t kMaxKeyDim = 4096;   // of a head's query, in shared memory
 inline constexpr uint32_t kAttendWarps = 4;    // of a block, which share a query head's positions
 
+// What a block of flash_attend has: a tile of query rows, and a part of the positions that they
+// see.
+struct FlashItem {
+  uint32_t sequence, first_token, n_tokens;
+  uint32_t split, n_splits;
+  uint32_t slot;  // of the first token's first part among the partial sums
+};
+// Of a sequence: how many parts its positions have, and the slot of its first token's first one.
+struct FlashSplits {
+  uint32_t slot, n_splits;
+};
+// The items of a step, in device memory.
+struct FlashWork {
+  FlashItem* items = nullptr;
+  FlashSplits* splits = nullptr;  // [n_seqs + 1]
+  uint32_t* n_items = nullptr;
+  uint32_t most_items = 0;
+};
+
 struct AttendParams {
   Rows q, o;  // [rows, n_heads * head_dim], [rows, n_heads * v_head_dim]
   KvPlane k, v;
@@ -27,10 +46,9 @@ struct AttendParams {
   float softcap = 0;
   uint32_t slope_rounding = 0;  // BP_SLOPES_*
   // Of the kernels in flash.hpp.
-  uint32_t n_seqs = 0;        // at least as many as the step has
+  FlashWork work;
   uint32_t n_stages = 1;      // tiles of K and V in shared memory
-  uint32_t n_splits = 1;      // of the positions
-  float* partials = nullptr;  // [n_rows, n_heads, n_splits, floats_of_split], where n_splits > 1
+  float* partials = nullptr;  // [slots, n_heads, floats_of_split]
   // o once more in the form that the product after it takes, by fold_splits.
   XForm form = XForm::kFloats;
   PreparedRows prepared;

@@ -88,7 +88,7 @@ __device__ void keep_groups(const RouteParams& p, double* choice, double* sums) 
   __syncwarp();
 }
 
-__global__ void __launch_bounds__(kWarp) route(RouteParams p) {
+__global__ void __launch_bounds__(kWarp) route(const __grid_constant__ RouteParams p) {
   BP_DYNAMIC_SHARED(shared_bytes);
   double* scores = reinterpret_cast<double*>(shared_bytes);  // [n_experts]
   double* choice = scores + p.n_experts;                     // [n_experts]
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kWarp) route(RouteParams p) {
   }
 }
 
-__global__ void __launch_bounds__(256) sum_groups(GroupSumParams p) {
+__global__ void __launch_bounds__(256) sum_groups(const __grid_constant__ GroupSumParams p) {
   const uint64_t row = blockIdx.x;
   const uint32_t column = blockIdx.y * 256 + threadIdx.x;
   if (column >= p.width) return;

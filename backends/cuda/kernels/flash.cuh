@@ -214,22 +214,24 @@ __device__ __forceinline__ float weight_of(float largest, float denominator, flo
   return denominator == 0 ? 0 : exp_of(base - top);
 }
 
-template <bp_dtype kDtype, uint32_t kMaxV>
-__global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams p) {
-  using Tile = FlashTile<kDtype>;
+template <bp_dtype kKeys, bp_dtype kValues, uint32_t kMaxV>
+__global__ void __launch_bounds__(kFlashWarps* kWarp)
+    flash_attend(const __grid_constant__ AttendParams p) {
+  using Tile = FlashTile<kKeys, kValues>;
   BP_DYNAMIC_SHARED(shared_bytes);
+  if (blockIdx.x >= *p.work.n_items) return;
+  const FlashItem tile = p.work.items[blockIdx.x];
   const FlashShapes shapes = flash_shapes(p.k.head_dim, p.v.head_dim);
   const uint32_t n_heads = p.n_heads / p.k.n_heads;  // that share the KV head
   const uint32_t kv_head = blockIdx.y;
-  const QueryTile tile = find_query_tile(p, kFlashRows / n_heads);
   const uint32_t n_rows = tile.n_tokens * n_heads;
-  if (!tile.is_running) {
-    if (p.n_splits == 1) write_zeros(p, tile, kv_head, n_heads);
+  if (p.step->is_running[tile.sequence] == 0) {
+    if (tile.n_splits == 1) write_zeros(p, tile, kv_head, n_heads);
     return;
   }
   auto* const q = reinterpret_cast<uint16_t*>(shared_bytes);  // [64][k_stride]
   uint8_t* const stages = shared_bytes + kFlashRows * shapes.k_stride * 2;
-  load_queries<Tile::kIsF16>(p, tile, kv_head, n_heads, shapes, q);
+  load_queries<Tile::kKeysAreF16>(p, tile, kv_head, n_heads, shapes, q);
 
   // 16 rows for each warp, or all warps the same rows and each a quarter of the positions.
   const bool shares_rows = n_rows <= 16;
@@ -248,8 +250,8 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams 
   const Positions common{of_last.begin, of_first.end};  // that every row sees
   const uint32_t first_tile = all.begin / kFlashPositions;
   const uint32_t n_tiles = (all.end + kFlashPositions - 1) / kFlashPositions - first_tile;
-  const uint32_t begin = first_tile + blockIdx.z * n_tiles / p.n_splits;
-  const uint32_t end = first_tile + (blockIdx.z + 1) * n_tiles / p.n_splits;
+  const uint32_t begin = first_tile + tile.split * n_tiles / tile.n_splits;
+  const uint32_t end = first_tile + (tile.split + 1) * n_tiles / tile.n_splits;
 
   Tile tiles(p, shapes, stages, tile.sequence, kv_head, all);
   FlashRows<kMaxV> rows;
@@ -266,20 +268,20 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams 
     }
     if (first_row < n_rows) {
       float scores[8][4];
-      multiply_keys<Tile::kIsF16>(q + first_row * shapes.k_stride, tiles.k(stage), shapes.k_stride,
-                                  shapes.k_columns, first, n_frags, scores);
+      multiply_keys<Tile::kKeysAreF16>(q + first_row * shapes.k_stride, tiles.k(stage),
+                                       shapes.k_stride, shapes.k_columns, first, n_frags, scores);
       weigh(p, seen, t * kFlashPositions + first, n_frags, scores, rows);
       const uint32_t tile_begin = t * kFlashPositions, tile_end = tile_begin + kFlashPositions;
       const bool is_edge =
           max(tile_begin, all.begin) < common.begin || min(tile_end, all.end) > common.end;
       const uint16_t* v = tiles.v(stage);
-      if (is_edge &&
-          any_not_finite<Tile::kIsF16>(v, shapes.v_stride, shapes.v_columns, first, n_frags)) {
-        add_seen_values<Tile::kIsF16>(v, shapes.v_stride, shapes.v_columns, seen, tile_begin, first,
-                                      n_frags, scores, rows);
+      if (is_edge && any_not_finite<Tile::kValuesAreF16>(v, shapes.v_stride, shapes.v_columns,
+                                                         first, n_frags)) {
+        add_seen_values<Tile::kValuesAreF16>(v, shapes.v_stride, shapes.v_columns, seen, tile_begin,
+                                             first, n_frags, scores, rows);
       } else {
-        add_values<Tile::kIsF16>(v, shapes.v_stride, shapes.v_columns, first, n_frags, scores,
-                                 rows);
+        add_values<Tile::kValuesAreF16>(v, shapes.v_stride, shapes.v_columns, first, n_frags,
+                                        scores, rows);
       }
     }
     if (!Tile::kIsWidened && p.n_stages == 1 && t + 1 < end) {
@@ -300,7 +302,7 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams 
     const uint32_t row = i / p.v.head_dim, d = i % p.v.head_dim;
     const uint32_t token = tile.first_token + row / n_heads;
     const uint32_t head = kv_head * n_heads + row % n_heads;
-    const bool has_sink = p.sinks != nullptr && p.n_splits == 1;
+    const bool has_sink = p.sinks != nullptr && tile.n_splits == 1;
     float top = has_sink ? p.sinks[head] : -INFINITY;
     for (uint32_t s = row; s < kSlots; s += step) top = fmaxf(top, partials.largest[s]);
     const float base = top == -INFINITY ? 0 : top;
@@ -310,20 +312,22 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp) flash_attend(AttendParams 
       denominator += weight * partials.denominator[s];
       if (weight != 0) sum += weight * partials.sums[s * partials.stride + d];
     }
-    if (p.n_splits == 1) {
+    if (tile.n_splits == 1) {
       p.o.data[static_cast<uint64_t>(token) * p.o.stride + head * p.v.head_dim + d] =
           sum / denominator;
       continue;
     }
-    float* out = split_of(p, token, head, blockIdx.z);
+    float* out = split_of(p, tile.slot + row / n_heads * tile.n_splits + tile.split, head);
     if (d == 0) out[0] = top, out[1] = denominator;
     out[2 + d] = sum;
   }
 }
 
-#define BP_CUDA_FLASH_CASE(NAME)                                                          \
-  case BP_DTYPE_##NAME:                                                                   \
-    if (p.v.head_dim <= 128) return {"flash_" #NAME, flash_attend<BP_DTYPE_##NAME, 128>}; \
-    return {"flash_" #NAME "_256", flash_attend<BP_DTYPE_##NAME, kMaxFlashDim>};
+template <bp_dtype kKeys, bp_dtype kValues>
+Kernel<AttendParams> flash_kernel_of(const AttendParams& p, const char* name) {
+  if (p.k.dtype != kKeys || p.v.dtype != kValues) return {};
+  if (p.v.head_dim <= 128) return {name, flash_attend<kKeys, kValues, 128>};
+  return {name, flash_attend<kKeys, kValues, kMaxFlashDim>};
+}
 
 }  // namespace bp::cuda

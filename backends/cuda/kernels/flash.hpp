@@ -2,8 +2,9 @@
 // Attention on tensor cores, for caches of 16 and 8 bits: prompts and decoding by the same kernel.
 // A block has the query rows (a token's query by a head) of up to 64 that share a KV head and a
 // sequence, and goes over their positions in tiles of 64. Up to 16 rows, its warps share the
-// positions of a tile; above, each has 16 rows. Decoding splits the positions among blocks too,
-// whose partial sums fold_splits adds up in a fixed order.
+// positions of a tile; above, each has 16 rows. The positions of a sequence that has one tile, as
+// all that decode, may be split among blocks too, whose partial sums fold_splits adds up in a fixed
+// order: in parts as long as those of the step's other such sequences.
 
 #include "backends/cuda/kernels/attend.hpp"
 
@@ -13,14 +14,38 @@ inline constexpr uint32_t kFlashRows = 64;       // of queries, of a block
 inline constexpr uint32_t kFlashPositions = 64;  // of a tile
 inline constexpr uint32_t kFlashWarps = 4;
 inline constexpr uint32_t kMaxFlashDim = 256;  // columns of a head's K and V
-inline constexpr uint32_t kMaxFlashSplits = 16;
+inline constexpr uint32_t kMaxFlashSplits = 128;
 
 [[nodiscard]] constexpr uint32_t heads_together(const AttendParams& p) {
   return p.n_heads / p.k.n_heads;
 }
-[[nodiscard]] constexpr uint32_t tokens_of_flash_tile(const AttendParams& p) {
-  return kFlashRows / heads_together(p);
+// Caches of 16 and 8 bits; of two types, those with keys in 16 bits and values in 8.
+[[nodiscard]] constexpr bool flash_takes(bp_dtype k, bp_dtype v) {
+  const bool is_mixed =
+      (k == BP_DTYPE_F16 || k == BP_DTYPE_BF16) && (v == BP_DTYPE_F8_E4M3 || v == BP_DTYPE_Q8_0);
+  return k == v ? k != BP_DTYPE_F32 : is_mixed;
 }
+
+// Which blocks a step has for attention, once for all layers that look back alike.
+struct FlashItemsParams {
+  const StepView* step = nullptr;
+  FlashWork work;
+  uint32_t n_rows = 0;
+  uint32_t tokens_of_tile = 0;
+  uint32_t n_slots = 0;  // of partial sums; fewer than 2: nothing is split
+  uint32_t is_causal = 1;
+  uint32_t window = 0;
+};
+[[nodiscard]] inline Geometry flash_items_geometry(const FlashItemsParams&) {
+  return {{1, 1, 1}, 256, 0};
+}
+[[nodiscard]] Kernel<FlashItemsParams> flash_items_kernel();
+// The most items: a tile more for each sequence, and for the tokens that pad the step.
+[[nodiscard]] constexpr uint32_t most_flash_items(uint32_t n_rows, uint32_t n_seqs,
+                                                  uint32_t tokens_of_tile, uint32_t n_slots) {
+  return divide_up(n_rows, tokens_of_tile) + n_seqs + 1 + n_slots;
+}
+
 // Bytes of shared memory with one or two tiles of K and V.
 [[nodiscard]] uint32_t flash_shared_bytes(const AttendParams& p, uint32_t n_stages);
 [[nodiscard]] Geometry flash_geometry(const AttendParams& p);

@@ -4,12 +4,9 @@
 namespace bp::cuda {
 
 Kernel<AttendParams> flash_kernel_of_bytes(const AttendParams& p) {
-  switch (p.k.dtype) {
-    BP_CUDA_FLASH_CASE(F8_E4M3)
-    BP_CUDA_FLASH_CASE(Q8_0)
-    default:
-      return {};
-  }
+  const auto kernel = flash_kernel_of<BP_DTYPE_F8_E4M3, BP_DTYPE_F8_E4M3>(p, "flash_F8_E4M3");
+  if (kernel.function != nullptr) return kernel;
+  return flash_kernel_of<BP_DTYPE_Q8_0, BP_DTYPE_Q8_0>(p, "flash_Q8_0");
 }
 
 }  // namespace bp::cuda

@@ -43,43 +43,7 @@ __device__ __forceinline__ bool any_not_finite(uint32_t halves) {
   return (((halves & kExponents) + kOnes) & 0x80008000u) != 0;
 }
 
-// Tokens of one sequence, as many as a block has rows for.
-struct QueryTile {
-  uint32_t sequence, first_token, n_tokens;
-  bool is_running;
-};
-
-// Block blockIdx.x: tiles of all sequences one after another, then tiles of the tokens that pad the
-// step. All lanes of a warp find it together.
-__device__ __forceinline__ QueryTile find_query_tile(const AttendParams& p, uint32_t tokens) {
-  const StepView& step = *p.step;
-  uint32_t index = blockIdx.x;
-  for (uint32_t first = 0; first < step.n_seqs; first += kWarp) {
-    const uint32_t s = first + lane_index();
-    const uint32_t n_tokens = s < step.n_seqs ? step.query_start[s + 1] - step.query_start[s] : 0;
-    const uint32_t own = (n_tokens + tokens - 1) / tokens;
-    uint32_t until = own;  // tiles of the lanes up to this one
-    for (uint32_t d = 1; d < kWarp; d *= 2) {
-      const uint32_t below = __shfl_up_sync(kAllLanes, until, d);
-      if (lane_index() >= d) until += below;
-    }
-    const uint32_t total = __shfl_sync(kAllLanes, until, kWarp - 1);
-    if (index >= total) {
-      index -= total;
-      continue;
-    }
-    const auto lane = static_cast<uint32_t>(__ffs(__ballot_sync(kAllLanes, until > index)) - 1);
-    const uint32_t before = __shfl_sync(kAllLanes, until - own, lane);
-    const uint32_t sequence = first + lane;
-    const uint32_t begin = step.query_start[sequence] + (index - before) * tokens;
-    return {sequence, begin, min(tokens, step.query_start[sequence + 1] - begin),
-            step.is_running[sequence] != 0};
-  }
-  const uint32_t begin = step.n_tokens + index * tokens;
-  return {step.n_seqs, begin, begin < p.n_rows ? min(tokens, p.n_rows - begin) : 0, false};
-}
-
-__device__ __forceinline__ void write_zeros(const AttendParams& p, const QueryTile& tile,
+__device__ __forceinline__ void write_zeros(const AttendParams& p, const FlashItem& tile,
                                             uint32_t kv_head, uint32_t n_heads) {
   const uint32_t width = n_heads * p.v.head_dim;
   for (uint32_t i = threadIdx.x; i < tile.n_tokens * width; i += blockDim.x) {
@@ -90,7 +54,7 @@ __device__ __forceinline__ void write_zeros(const AttendParams& p, const QueryTi
 
 // Rows of queries in 16 bits; zeros for rows and columns that there are not.
 template <bool kIsF16>
-__device__ __forceinline__ void load_queries(const AttendParams& p, const QueryTile& tile,
+__device__ __forceinline__ void load_queries(const AttendParams& p, const FlashItem& tile,
                                              uint32_t kv_head, uint32_t n_heads,
                                              const FlashShapes& shapes, uint16_t* q) {
   const uint32_t n_rows = tile.n_tokens * n_heads, dim = p.k.head_dim;
@@ -106,10 +70,10 @@ __device__ __forceinline__ void load_queries(const AttendParams& p, const QueryT
   }
 }
 
-__device__ __forceinline__ float* split_of(const AttendParams& p, uint32_t token, uint32_t head,
-                                           uint32_t split) {
-  const uint64_t index = (static_cast<uint64_t>(token) * p.n_heads + head) * p.n_splits + split;
-  return p.partials + index * floats_of_split(p.v.head_dim);
+// A token's part of its positions, by a head.
+__device__ __forceinline__ float* split_of(const AttendParams& p, uint32_t slot, uint32_t head) {
+  return p.partials +
+         (static_cast<uint64_t>(slot) * p.n_heads + head) * floats_of_split(p.v.head_dim);
 }
 
 // Tiles of 64 positions on their way into shared memory; positions outside of those that the block
@@ -146,7 +110,7 @@ __device__ __forceinline__ const int32_t* blocks_of(const AttendParams& p, uint3
 template <bool kF16>
 class FlashTileOfHalves {
  public:
-  static constexpr bool kIsF16 = kF16;
+  static constexpr bool kKeysAreF16 = kF16, kValuesAreF16 = kF16;
   static constexpr bool kIsWidened = false;
   __device__ FlashTileOfHalves(const AttendParams& p, const FlashShapes& shapes, uint8_t* stages,
                                uint32_t sequence, uint32_t kv_head, const Positions& seen)
@@ -173,12 +137,18 @@ class FlashTileOfHalves {
   uint8_t* stages_;
 };
 
-// A cache of bytes: copied as it is, then widened into one tile of 16-bit floats that hold all its
-// values (8-bit floats) or nearly (8-bit integers, whose scales need the range of bf16).
-template <bp_dtype kDtype>
+// Which 16-bit floats hold all values of a type (8-bit floats) or nearly (8-bit integers, whose
+// scales need the range of bf16).
+[[nodiscard]] constexpr bool is_f16_in_tile(bp_dtype dtype) {
+  return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_F8_E4M3;
+}
+
+// A cache with bytes in it: copied as it is, then widened into one tile of 16-bit floats.
+template <bp_dtype kKeys, bp_dtype kValues>
 class FlashTileOfBytes {
  public:
-  static constexpr bool kIsF16 = kDtype == BP_DTYPE_F8_E4M3;
+  static constexpr bool kKeysAreF16 = is_f16_in_tile(kKeys);
+  static constexpr bool kValuesAreF16 = is_f16_in_tile(kValues);
   static constexpr bool kIsWidened = true;
   __device__ FlashTileOfBytes(const AttendParams& p, const FlashShapes& shapes, uint8_t* stages,
                               uint32_t sequence, uint32_t kv_head, const Positions& seen)
@@ -193,8 +163,8 @@ class FlashTileOfBytes {
     source_.copy(p.v, tile, p.v.row_bytes / 16, raw_of_v(), p.v.row_bytes);
   }
   __device__ void widen() const {
-    widen_rows(source_.p.k, raw_, shapes_.k_columns, shapes_.k_stride, k(0));
-    widen_rows(source_.p.v, raw_of_v(), shapes_.v_columns, shapes_.v_stride, v(0));
+    widen_rows<kKeys>(source_.p.k, raw_, shapes_.k_columns, shapes_.k_stride, k(0));
+    widen_rows<kValues>(source_.p.v, raw_of_v(), shapes_.v_columns, shapes_.v_stride, v(0));
     __syncthreads();
   }
   __device__ uint16_t* k(uint32_t) const { return halves_; }
@@ -203,6 +173,7 @@ class FlashTileOfBytes {
  private:
   __device__ uint8_t* raw_of_v() const { return raw_ + kFlashPositions * source_.p.k.row_bytes; }
   // A thread for eight columns of a row.
+  template <bp_dtype kDtype>
   __device__ static void widen_rows(const KvPlane& plane, uint8_t* raw, uint32_t n_columns,
                                     uint32_t stride, uint16_t* to) {
     const uint32_t n_groups = n_columns / 8;
@@ -215,7 +186,7 @@ class FlashTileOfBytes {
         const uint32_t d = first + 2 * w;
         const float low = d < plane.head_dim ? KvFormat<kDtype>::read(plane, from, d) : 0;
         const float high = d + 1 < plane.head_dim ? KvFormat<kDtype>::read(plane, from, d + 1) : 0;
-        words[w] = pack_halves<kIsF16>(low, high);
+        words[w] = pack_halves<is_f16_in_tile(kDtype)>(low, high);
       }
       *reinterpret_cast<uint4*>(to + row * stride + first) = {words[0], words[1], words[2],
                                                               words[3]};
@@ -227,16 +198,16 @@ class FlashTileOfBytes {
   uint8_t* raw_;
 };
 
-template <bp_dtype kDtype>
-struct FlashTile : FlashTileOfBytes<kDtype> {
-  using FlashTileOfBytes<kDtype>::FlashTileOfBytes;
+template <bp_dtype kKeys, bp_dtype kValues>
+struct FlashTile : FlashTileOfBytes<kKeys, kValues> {
+  using FlashTileOfBytes<kKeys, kValues>::FlashTileOfBytes;
 };
 template <>
-struct FlashTile<BP_DTYPE_F16> : FlashTileOfHalves<true> {
+struct FlashTile<BP_DTYPE_F16, BP_DTYPE_F16> : FlashTileOfHalves<true> {
   using FlashTileOfHalves<true>::FlashTileOfHalves;
 };
 template <>
-struct FlashTile<BP_DTYPE_BF16> : FlashTileOfHalves<false> {
+struct FlashTile<BP_DTYPE_BF16, BP_DTYPE_BF16> : FlashTileOfHalves<false> {
   using FlashTileOfHalves<false>::FlashTileOfHalves;
 };
 

@@ -5,28 +5,36 @@ namespace bp::cuda {
 
 namespace {
 
-__global__ void __launch_bounds__(128) fold_splits(AttendParams p) {
-  const uint32_t t = blockIdx.x, head = blockIdx.y, n = p.v.head_dim;
-  float* out = p.o.data + static_cast<uint64_t>(t) * p.o.stride + head * n;
-  const bool is_running = p.step->is_running[p.step->sequence_of[t]] != 0;
+// A head's result from its parts.
+__device__ __forceinline__ void fold_head(const AttendParams& p, uint32_t slot, uint32_t n_splits,
+                                          uint32_t head, float* out) {
   float top = p.sinks == nullptr ? -INFINITY : p.sinks[head];
-  if (is_running) {
-    for (uint32_t s = 0; s < p.n_splits; ++s) top = fmaxf(top, split_of(p, t, head, s)[0]);
-  }
+  for (uint32_t s = 0; s < n_splits; ++s) top = fmaxf(top, split_of(p, slot + s, head)[0]);
   const float base = top == -INFINITY ? 0 : top;
-  for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) {
-    if (!is_running) {
-      out[d] = 0;
-      continue;
-    }
+  for (uint32_t d = threadIdx.x; d < p.v.head_dim; d += blockDim.x) {
     float denominator = p.sinks == nullptr ? 0 : exp_of(p.sinks[head] - base), sum = 0;
-    for (uint32_t s = 0; s < p.n_splits; ++s) {
-      const float* split = split_of(p, t, head, s);
+    for (uint32_t s = 0; s < n_splits; ++s) {
+      const float* split = split_of(p, slot + s, head);
       const float weight = weight_of(split[0], split[1], base);
       denominator += weight * split[1];
       if (weight != 0) sum += weight * split[2 + d];
     }
     out[d] = sum / denominator;
+  }
+}
+
+__global__ void __launch_bounds__(128) fold_splits(const __grid_constant__ AttendParams p) {
+  const uint32_t t = blockIdx.x, head = blockIdx.y, n = p.v.head_dim;
+  float* out = p.o.data + static_cast<uint64_t>(t) * p.o.stride + head * n;
+  const uint32_t sequence = p.step->sequence_of[t];
+  const FlashSplits splits = p.work.splits[sequence];
+  if (splits.n_splits > 1) {
+    if (p.step->is_running[sequence] == 0) {
+      for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) out[d] = 0;
+    } else {
+      const uint32_t token = t - p.step->query_start[sequence];
+      fold_head(p, splits.slot + token * splits.n_splits, splits.n_splits, head, out);
+    }
   }
   if (p.form == XForm::kFloats) return;
   __syncthreads();

@@ -16,5 +16,6 @@ namespace bp::cuda {
 [[nodiscard]] ProductsKernel tile_kernel_of_floats(bp_dtype dtype);
 [[nodiscard]] Kernel<AttendParams> flash_kernel_of_halves(const AttendParams& p);
 [[nodiscard]] Kernel<AttendParams> flash_kernel_of_bytes(const AttendParams& p);
+[[nodiscard]] Kernel<AttendParams> flash_kernel_of_mixed(const AttendParams& p);
 
 }  // namespace bp::cuda

@@ -1,5 +1,4 @@
-#include "backends/cuda/kernels/norm.hpp"
-
+#include "backends/cuda/kernels/norm.cuh"
 #include "backends/cuda/kernels/prepare.cuh"
 
 namespace bp::cuda {
@@ -10,7 +9,8 @@ constexpr uint32_t kMaxWarps = 8;
 
 // A row is read again for its variance and its result: it comes from cache, and a variance around
 // the mean loses no digits.
-__global__ void __launch_bounds__(kMaxWarps* kWarp) normalise(NormParams p) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp)
+    normalise(const __grid_constant__ NormParams p) {
   __shared__ float scratch[kMaxWarps];
   const uint64_t row = blockIdx.x;
   const uint32_t first = blockIdx.y * p.group;
@@ -34,15 +34,17 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) normalise(NormParams p) {
   float squares = 0;
   for (uint32_t i = threadIdx.x; i < p.group; i += blockDim.x) {
     const float value = is_summed ? out[i] : residual == nullptr ? x[i] : x[i] + residual[i];
-    squares += (value - mean) * (value - mean);
+    squares += square_from(value, mean);
   }
-  const float scale = 1 / sqrtf(block_sum(squares, scratch) / n + p.eps);
+  const float scale = norm_scale(block_sum(squares, scratch), n, p.eps);
 
   float* y = p.y.data + row * p.y.stride + first;
   for (uint32_t i = threadIdx.x; i < p.group; i += blockDim.x) {
     const float sum = is_summed ? out[i] : residual == nullptr ? x[i] : x[i] + residual[i];
     float value = (sum - mean) * scale;
-    if (p.weight != nullptr) value *= p.weight[(first + i) % p.n_weights] + p.weight_offset;
+    if (p.weight != nullptr) {
+      value = weighted(value, p.weight[(first + i) % p.n_weights], p.weight_offset);
+    }
     if (p.bias != nullptr) value += p.bias[(first + i) % p.n_biases];
     y[i] = value;
   }

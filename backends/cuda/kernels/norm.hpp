@@ -24,10 +24,13 @@ struct NormParams {
   PreparedRows prepared;
 };
 
+// Warps that share a group's columns; the order of its sums follows from it.
+[[nodiscard]] constexpr uint32_t norm_warps(uint32_t group) {
+  return group <= 128 ? 1 : group <= 1024 ? 4 : 8;
+}
 // A block for each group of a row.
 [[nodiscard]] inline Geometry norm_geometry(const NormParams& p) {
-  const uint32_t n_threads = p.group <= 128 ? 32 : p.group <= 1024 ? 128 : 256;
-  return {{p.n_rows, p.width / p.group, 1}, n_threads, 0};
+  return {{p.n_rows, p.width / p.group, 1}, norm_warps(p.group) * 32, 0};
 }
 
 [[nodiscard]] Kernel<NormParams> norm_kernel();

@@ -11,7 +11,9 @@ struct Positions {
   uint32_t begin, end;
 };
 
-__device__ __forceinline__ Positions visible(const AttendParams& p, uint32_t t, uint32_t sequence) {
+// Of AttendParams, or of others with a step, causality and a window.
+template <class Params>
+__device__ __forceinline__ Positions visible(const Params& p, uint32_t t, uint32_t sequence) {
   const auto position = static_cast<uint32_t>(p.step->positions[t]);
   const uint32_t end = p.is_causal != 0 ? position + 1 : p.step->context_len[sequence];
   const bool is_cut = p.window != 0 && position + 1 > p.window;

@@ -47,6 +47,11 @@ struct ProductParams {
   uint32_t n_rows = 0;
   uint32_t n_columns = 0;     // of y, of a matrix
   uint32_t first_column = 0;  // row of the weight that gives column 0; 0 with groups
+  // Another matrix of the type and width of the weight; y = activation(y) * (x . up + its bias).
+  // By the kernels of 1 to 8 rows, without groups.
+  const uint8_t* up = nullptr;  // the row that gives column 0, or null
+  const float* up_bias = nullptr;
+  uint32_t gate_activation = 0;
   // Groups.
   uint32_t n_groups = 0;  // 0: none
   uint32_t n_matrices = 0;

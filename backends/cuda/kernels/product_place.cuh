@@ -33,6 +33,7 @@ __device__ __forceinline__ PartOfBlock part_of_block(const ProductsParams& all, 
 struct ProductPlace {
   uint32_t first_row, n_rows;  // of y; with groups one pair
   uint32_t column;             // of y, the first of the warp's
+  uint32_t n_columns;          // of y, of the warp; those of `up` follow, where there is one
   uint32_t slice;              // which part of x's columns
   uint64_t first_weight_row;   // that gives column 0
   const float* bias;           // of column 0, or null
@@ -50,7 +51,8 @@ __device__ __forceinline__ ProductPlace place_of(const ProductParams& p, uint32_
   const uint32_t row_block = has_groups ? blockIdx.x : blockIdx.y;
   const uint32_t n_teams = kProductWarps / p.n_slices;
   ProductPlace at;
-  at.column = (block * n_teams + warp_index() / p.n_slices) * kColumns;
+  at.n_columns = p.up == nullptr ? kColumns : kColumns / 2;
+  at.column = (block * n_teams + warp_index() / p.n_slices) * at.n_columns;
   at.slice = warp_index() % p.n_slices;
   at.bias = p.epilogue.bias;
   if (has_groups) {
@@ -70,7 +72,9 @@ __device__ __forceinline__ ProductPlace place_of(const ProductParams& p, uint32_
 // and not stored.
 __device__ __forceinline__ const uint8_t* weight_row(const ProductParams& p, const ProductPlace& at,
                                                      uint32_t c) {
-  const uint32_t column = min(at.column + c, p.n_columns - 1);
+  const bool is_up = c >= at.n_columns;
+  const uint64_t column = min(at.column + (is_up ? c - at.n_columns : c), p.n_columns - 1);
+  if (is_up) return p.up + column * p.weight.row_bytes;
   return p.weight.data + (at.first_weight_row + column) * p.weight.row_bytes;
 }
 
@@ -101,11 +105,18 @@ __device__ __forceinline__ void store_columns(const ProductParams& p, const Prod
     sum = 0;
     for (uint32_t s = 0; s < p.n_slices; ++s) sum += partials[warp_index() + s][index];
   }
-  const uint32_t r = index % kRows, column = at.column + index / kRows;
-  if (!is_keeper || r >= at.n_rows || column >= p.n_columns) return;
+  const uint32_t r = index % kRows, c = index / kRows;
+  const bool is_up = c >= at.n_columns;
+  const uint32_t column = at.column + (is_up ? c - at.n_columns : c);
   Epilogue epilogue = p.epilogue;
-  epilogue.bias = at.bias;
-  y_row(p, at.first_row + r)[column] = finish(epilogue, sum, column);
+  epilogue.bias = is_up ? p.up_bias : at.bias;
+  float y = finish(epilogue, sum, min(column, p.n_columns - 1));
+  if (p.up != nullptr) {
+    const float up = __shfl_xor_sync(kAllLanes, y, kWarp / 2);  // half of all sums further
+    y = activate(p.gate_activation, y) * up;
+  }
+  if (!is_keeper || is_up || r >= at.n_rows || column >= p.n_columns) return;
+  y_row(p, at.first_row + r)[column] = y;
 }
 
 }  // namespace bp::cuda

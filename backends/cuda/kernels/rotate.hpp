@@ -6,7 +6,14 @@
 
 namespace bp::cuda {
 
-// Pairs of each head's first n_dims columns turned by position * inv_freq, times magnitude.
+// Pairs of a head's first n_dims columns turned by position * inv_freq, times magnitude.
+struct Rotation {
+  const float* inv_freq = nullptr;  // [n_dims / 2]
+  uint32_t n_dims = 0;
+  uint32_t in_halves = 0;  // pairs (i, i + n_dims / 2), else (2i, 2i + 1)
+  float magnitude = 1;
+};
+
 // Queries and keys are turned together.
 struct RotateParams {
   struct Part {
@@ -16,12 +23,9 @@ struct RotateParams {
   Part parts[2];
   uint32_t n_parts = 1;
   const StepView* step = nullptr;
-  const float* inv_freq = nullptr;  // [n_dims / 2]
+  Rotation rotation;
   uint32_t n_rows = 0;
   uint32_t head_dim = 0;
-  uint32_t n_dims = 0;
-  uint32_t in_halves = 0;  // pairs (i, i + n_dims / 2), else (2i, 2i + 1)
-  float magnitude = 1;
 };
 
 [[nodiscard]] inline Geometry rotate_geometry(const RotateParams& p) {

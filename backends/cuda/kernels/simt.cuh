@@ -60,6 +60,19 @@ __device__ __forceinline__ uint32_t index_of_sum() {
   return lane_index() / (kWarp / kSums);
 }
 
+// The sum of the lanes before this one, and of all.
+struct Scan {
+  uint32_t before, total;
+};
+__device__ __forceinline__ Scan scan_warp(uint32_t x) {
+  uint32_t until = x;
+  for (uint32_t d = 1; d < kWarp; d *= 2) {
+    const uint32_t below = __shfl_up_sync(kAllLanes, until, d);
+    if (lane_index() >= d) until += below;
+  }
+  return {until - x, __shfl_sync(kAllLanes, until, kWarp - 1)};
+}
+
 // A NaN is passed over.
 __device__ __forceinline__ float warp_max(float x) {
   for (int mask = 16; mask > 0; mask /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, mask));

@@ -11,22 +11,9 @@ __device__ __forceinline__ uint32_t matrix_of(const SortPairsParams& p, uint32_t
   return p.ids.data == nullptr ? g : matrix_of_id(p.ids.data[row * p.ids.stride + g], p.n_matrices);
 }
 
-// The sum of the lanes before this one, and of all.
-struct Scan {
-  uint32_t before, total;
-};
-__device__ __forceinline__ Scan scan_warp(uint32_t x) {
-  uint32_t until = x;
-  for (uint32_t d = 1; d < kWarp; d *= 2) {
-    const uint32_t below = __shfl_up_sync(kAllLanes, until, d);
-    if (lane_index() >= d) until += below;
-  }
-  return {until - x, __shfl_sync(kAllLanes, until, kWarp - 1)};
-}
-
 // Which place a pair has among those of its matrix is left to chance: rows of a product do not know
 // their neighbours.
-__global__ void __launch_bounds__(1024) sort_pairs(SortPairsParams p) {
+__global__ void __launch_bounds__(1024) sort_pairs(const __grid_constant__ SortPairsParams p) {
   BP_DYNAMIC_SHARED(shared_bytes);
   __shared__ uint32_t n_tiles;
   auto* const places = reinterpret_cast<uint32_t*>(shared_bytes);  // [n_matrices]

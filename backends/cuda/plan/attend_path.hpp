@@ -1,5 +1,5 @@
 #pragma once
-// Which kernels attention takes, and how decoding is split.
+// Which kernels attention takes, and into how many parts positions are split.
 
 #include "backends/cuda/kernels/flash.hpp"
 
@@ -9,13 +9,14 @@ namespace bp::cuda {
 // or the heads are not for it.
 [[nodiscard]] uint32_t flash_stages(const AttendParams& p, const DeviceInfo& device);
 
-// Parts that the positions of each query are split into: decoding few sequences would leave most of
-// the device idle. longest_context bounds that of the sequences.
-[[nodiscard]] uint32_t flash_splits(const AttendParams& p, bool is_decode, uint32_t longest_context,
-                                    const DeviceInfo& device);
-
-// Bytes of the partial sums for any number of rows.
-[[nodiscard]] uint64_t most_split_bytes(uint32_t n_heads, uint32_t n_kv_heads, uint32_t v_head_dim,
-                                        const DeviceInfo& device);
+// Parts of positions, of one token each, that have a place for their partial sums: a block for each
+// KV head of each fills the device. Decoding few sequences, or a long one beside others, would
+// leave most of it idle.
+[[nodiscard]] uint32_t flash_slots(uint32_t n_kv_heads, const DeviceInfo& device);
+// Whether sequences up to that long can have parts at all.
+[[nodiscard]] bool may_split(uint32_t n_slots, uint32_t longest_context);
+// Bytes of the partial sums.
+[[nodiscard]] uint64_t split_bytes(uint32_t n_heads, uint32_t n_kv_heads, uint32_t v_head_dim,
+                                   const DeviceInfo& device);
 
 }  // namespace bp::cuda

@@ -45,6 +45,10 @@ void add_norm(Planner& planner, const NormSpec& spec) {
   });
 }
 
+Rotation rotation_of(const bp_attr_rope& rope, const DeviceWeight& inv_freq) {
+  return {inv_freq.floats(), rope.n_dims, rope.pairing == BP_ROPE_HALVES ? 1u : 0u, rope.magnitude};
+}
+
 void add_elementwise(Planner& planner, const ElementwiseParams& params, uint32_t a, uint32_t b,
                      uint32_t y) {
   const uint32_t width = planner.width(y);

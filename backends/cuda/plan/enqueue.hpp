@@ -6,7 +6,10 @@
 #include "backends/cuda/kernels/activation.hpp"
 #include "backends/cuda/kernels/elementwise.hpp"
 #include "backends/cuda/kernels/product.hpp"
+#include "backends/cuda/kernels/rotate.hpp"
 #include "backends/cuda/plan/planner.hpp"
+#include "backends/cuda/plan/product_path.hpp"
+#include "backplane/ops.h"
 
 namespace bp::cuda {
 
@@ -20,6 +23,8 @@ struct NormSpec {
   uint32_t group = 0;  // 0: the whole row
 };
 void add_norm(Planner& planner, const NormSpec& spec);
+
+[[nodiscard]] Rotation rotation_of(const bp_attr_rope& rope, const DeviceWeight& inv_freq);
 
 // The rows of a buffer in the form that products of a weight take for a number of rows.
 struct Prepared {
@@ -35,6 +40,8 @@ struct Prepared {
 struct GateSpec {
   ElementwiseParams params;
   uint32_t b = kNoBuffer;
+  // Of the products that make x and b, where they combine them themselves for few rows.
+  ProductShape made_by = {};
 };
 
 // y = x by rows [first_row, first_row + y's width) of the weight.
@@ -48,7 +55,13 @@ struct ProductSpec {
   float scale = 1;
   float softcap = 0;
   GateSpec gate;
+  // Of gate and up: y of the first is activation(its y) * y of the second, which is not written,
+  // where joins_gate says so.
+  bool is_gate = false;
+  uint32_t gate_activation = 0;
 };
+// Whether products of a gate and up of this shape are one for a number of rows.
+[[nodiscard]] bool joins_gate(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device);
 // Of one x and as many rows each: those by weights of one type are launched together.
 void add_products(Planner& planner, std::span<const ProductSpec> specs);
 inline void add_product(Planner& planner, const ProductSpec& spec) {

@@ -125,6 +125,12 @@ XForm form_of(const Prepared& prepared, uint32_t n_rows, const DeviceInfo& devic
   return form_of(product_kind(shape, n_rows, device), prepared.dtype);
 }
 
+bool joins_gate(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
+  if (shape.dtype == BP_DTYPE_NONE) return false;
+  const ProductKind kind = product_kind(shape, n_rows, device);
+  return kind == ProductKind::kRows || kind == ProductKind::kPackedRows;
+}
+
 void add_products(Planner& planner, std::span<const ProductSpec> specs) {
   std::vector<PlannedProduct> products;
   for (const ProductSpec& spec : specs) {
@@ -140,6 +146,8 @@ void add_products(Planner& planner, std::span<const ProductSpec> specs) {
     product.epilogue = {nullptr, spec.scale, spec.softcap, spec.activation};
     product.first_row = spec.first_row;
     product.gate = spec.gate;
+    product.is_gate = spec.is_gate;
+    product.gate_activation = spec.gate_activation;
   }
   add(planner, std::move(products));
 }

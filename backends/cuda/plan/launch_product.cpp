@@ -49,6 +49,14 @@ Status launch_rows(const StageContext& c, const Together& products, bool is_pack
   const ProductShape& shape = products[0].shape;
   ProductsParams all = params_of(c, products);
   for (ProductParams& p : all.parts) p.n_slices = product_slices(shape.dtype, shape.n_in);
+  if (products[0].is_gate) {
+    ProductParams& gate = all.parts[0];
+    const ProductParams& up = all.parts[1];
+    gate.up = up.weight.data + up.first_column * up.weight.row_bytes;
+    gate.up_bias = up.epilogue.bias;
+    gate.gate_activation = products[0].gate_activation;
+    all.n_parts = 1;
+  }
   const uint32_t n_rows = shape.n_groups > 0 ? 1 : all.parts[0].n_rows;
   const auto kernel = is_packed ? packed_rows_kernel(shape.dtype, n_rows)
                                 : product_rows_kernel(shape.dtype, n_rows);
@@ -83,7 +91,7 @@ Status launch_tiles(const StageContext& c, const PlannedProduct& first, Products
       lay_out_parts(all, 0, [=](const ProductParams& p) { return tile_geometry(p, n_warps, by); });
   BP_TRY(c.stream.launch(tile_kernel(shape.dtype, by), geometry, all));
   if (n_splits == 1) return {};
-  return c.stream.launch(fold_kernel(), lay_out_parts(all, 1, fold_geometry), all);
+  return c.stream.launch(fold_kernel(), lay_out_parts(all, 0, fold_geometry), all);
 }
 
 // Unsplit, where partial sums are not planned for.
@@ -192,9 +200,10 @@ Status prepare_rows(const StageContext& c, const PlannedProduct& product) {
 
 Status prepare_rows(const StageContext& c, const PlannedProduct& product, XForm form) {
   const uint32_t n_rows = c.n_rows(product.x);
-  const bool has_gate = product.gate.b != kNoBuffer;
+  const GateSpec& gate = product.gate;
+  const bool has_gate = gate.b != kNoBuffer && !joins_gate(gate.made_by, n_rows, product.device);
   PrepareParams p;
-  p.x = product.gate.params;
+  if (has_gate) p.x = gate.params;
   p.x.a = p.x.y = c.rows(product.x);
   if (has_gate) p.x.b = c.rows(product.gate.b);
   if (form == XForm::kFloats) {

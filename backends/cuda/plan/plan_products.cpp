@@ -42,7 +42,7 @@ Status plan_lm_head(Planner& planner) {
 }
 
 Status plan_qkv(Planner& planner) {
-  constexpr uint32_t kBias = 3, kNorm = 6;  // slots of q; those of k and v follow
+  constexpr uint32_t kBias = 3;  // slot of q; those of k and v follow
   const auto a = planner.attributes<bp_attr_qkv>();
   const bool is_packed = !planner.has_weight(1);
   const uint32_t x = planner.input(0);
@@ -58,11 +58,12 @@ Status plan_qkv(Planner& planner) {
     if (is_packed) first_row += planner.width(spec.y);
   }
   add_products(planner, specs);
+  if (planner.head_chain() != nullptr) return {};  // attention's first launch has the norms
   for (uint32_t i = 0; i < 2; ++i) {
-    if (!planner.has_weight(kNorm + i)) continue;
+    if (!planner.has_weight(kQNormOfQkv + i)) continue;
     NormSpec norm;
     norm.x = norm.y = specs[i].y;
-    norm.weight = planner.floats(kNorm + i);
+    norm.weight = planner.floats(kQNormOfQkv + i);
     norm.kind = a.norm_kind;
     norm.eps = a.norm_eps;
     norm.weight_offset = a.norm_weight_offset;
@@ -87,12 +88,20 @@ Status plan_gated_mlp(Planner& planner) {
     both[i].bias = planner.floats(is_packed ? 3 : 3 + i);
     if (is_packed) both[i].first_row = both[i].first_bias = i * n_ff;
   }
+  // Both by weights of one type, so that they are launched together.
+  const bool is_joined = both[0].weight->source().dtype == both[1].weight->source().dtype;
+  both[0].is_gate = is_joined;
+  both[0].gate_activation = a.activation;
   add_products(planner, both);
   ElementwiseParams gated;
   gated.op = Elementwise::kGate;
   gated.activation = a.activation;
   ProductSpec last;
   last.gate = {gated, up};
+  if (is_joined) {
+    const SourceRows& source = both[0].weight->source();
+    last.gate.made_by = {source.dtype, source.n_columns, n_ff};
+  }
   last.x = gate;
   last.y = planner.output(0);
   last.weight = down;

@@ -49,8 +49,7 @@ struct Turn {
   };
   std::vector<Part> parts;  // one or two
   const DeviceWeight* inv_freq;
-  uint32_t pairing, head_dim, n_dims;
-  float magnitude;
+  bp_attr_rope rope;
 };
 
 void add_turn(Planner& planner, const Turn& turn) {
@@ -61,12 +60,9 @@ void add_turn(Planner& planner, const Turn& turn) {
       p.parts[i] = {c.rows(turn.parts[i].x), c.rows(turn.parts[i].y), turn.parts[i].n_heads};
     }
     p.step = c.step;
-    p.inv_freq = turn.inv_freq->floats();
+    p.rotation = rotation_of(turn.rope, *turn.inv_freq);
     p.n_rows = c.n_rows(turn.parts[0].y);
-    p.head_dim = turn.head_dim;
-    p.n_dims = turn.n_dims;
-    p.in_halves = turn.pairing == BP_ROPE_HALVES ? 1 : 0;
-    p.magnitude = turn.magnitude;
+    p.head_dim = turn.rope.head_dim;
     return c.stream.launch(rotate_kernel(), rotate_geometry(p), p);
   });
 }
@@ -122,14 +118,9 @@ Status plan_normalize(Planner& planner) {
 }
 
 Status plan_rope(Planner& planner) {
+  if (planner.head_chain() != nullptr) return {};  // attention's first launch turns q and k
   const auto a = planner.attributes<bp_attr_rope>();
-  const DeviceWeight* inv_freq = planner.floats(0);
-  Turn turn{{{planner.input(0), planner.output(0), a.n_heads}},
-            inv_freq,
-            a.pairing,
-            a.head_dim,
-            a.n_dims,
-            a.magnitude};
+  Turn turn{{{planner.input(0), planner.output(0), a.n_heads}}, planner.floats(0), a};
   if (planner.has_input(1)) {
     turn.parts.push_back({planner.input(1), planner.output(1), a.n_kv_heads});
   }
@@ -139,12 +130,12 @@ Status plan_rope(Planner& planner) {
 
 Status plan_rotate(Planner& planner) {
   const auto a = planner.attributes<bp_attr_rotate>();
-  add_turn(planner, {{{planner.input(0), planner.output(0), a.n_heads}},
-                     planner.floats(0),
-                     a.pairing,
-                     a.head_dim,
-                     a.n_dims,
-                     a.magnitude});
+  bp_attr_rope rope{};
+  rope.pairing = a.pairing;
+  rope.head_dim = a.head_dim;
+  rope.n_dims = a.n_dims;
+  rope.magnitude = a.magnitude;
+  add_turn(planner, {{{planner.input(0), planner.output(0), a.n_heads}}, planner.floats(0), rope});
   return {};
 }
 

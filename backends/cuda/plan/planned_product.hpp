@@ -23,6 +23,8 @@ struct PlannedProduct {
   Epilogue epilogue;
   uint32_t first_row = 0;
   GateSpec gate;  // of x
+  bool is_gate = false;
+  uint32_t gate_activation = 0;
 
   [[nodiscard]] ProductKind kind(uint32_t n_rows) const {
     return product_kind(shape, n_rows, device);

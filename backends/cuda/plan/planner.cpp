@@ -12,7 +12,8 @@ Planner::Planner(const ProgramView& program, WeightStore& store, const DeviceInf
       store_(store),
       device_(device),
       most_(most),
-      buffer_of_value_(program.values().size(), BP_NONE) {
+      buffer_of_value_(program.values().size(), BP_NONE),
+      head_chains_(program) {
   for (uint32_t i = 0; i < program.values().size(); ++i) {
     const bp_value& value = program.values()[i];
     if (value.dtype != BP_DTYPE_F32) continue;
@@ -112,18 +113,26 @@ bool Planner::is_read_later(uint32_t buffer) const {
   return false;
 }
 
-const DeviceWeight* Planner::weight(uint32_t i, bool as_floats) {
-  if (!has_weight(i)) return nullptr;
-  const bp_weight_part& part = *data_part(program_.weights()[op_->weights[i]]);
+const HeadChain* Planner::head_chain() const {
+  return head_chains_.of(*op_);
+}
+
+const DeviceWeight* Planner::weight(const bp_op& op, uint32_t i, bool as_floats) {
+  const uint32_t weight = slot_at(weight_slots(op), i);
+  if (weight == BP_NONE) return nullptr;
+  const bp_weight_part& part = *data_part(program_.weights()[weight]);
   plan_.weights.push_back(store_.get(SourceRows::of(part, as_floats)));
   return plan_.weights.back().get();
 }
 
 const DeviceWeight* Planner::matrix(uint32_t i) {
-  return weight(i, false);
+  return weight(*op_, i, false);
 }
 const DeviceWeight* Planner::floats(uint32_t i) {
-  return weight(i, true);
+  return weight(*op_, i, true);
+}
+const DeviceWeight* Planner::floats(const bp_op& op, uint32_t i) {
+  return weight(op, i, true);
 }
 
 void Planner::add(Enqueue enqueue) {

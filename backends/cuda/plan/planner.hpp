@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "backends/cuda/plan/head_chain.hpp"
 #include "backends/cuda/plan/plan.hpp"
 #include "backplane/program_view.hpp"
 
@@ -44,10 +45,16 @@ class Planner {
   [[nodiscard]] uint32_t most_rows(uint32_t buffer) const {
     return plan_.buffers[buffer].n_rows(most_);
   }
+  [[nodiscard]] const StepShape& most() const { return most_; }
   [[nodiscard]] const DeviceInfo& device() const { return device_; }
+  // That this op is a part of, or null.
+  [[nodiscard]] const HeadChain* head_chain() const;
+  // The buffer of a value of any op.
+  [[nodiscard]] uint32_t buffer_of(uint32_t value) { return use(buffer_of_value_[value]); }
   // Weights as they are in the file, or as floats. The pointers live as long as the plan.
   [[nodiscard]] const DeviceWeight* matrix(uint32_t i);
   [[nodiscard]] const DeviceWeight* floats(uint32_t i);  // null where the slot is empty
+  [[nodiscard]] const DeviceWeight* floats(const bp_op& op, uint32_t i);
   // Tables that ids or positions index: sequences with others fail before the step.
   void limit_ids(uint32_t n) { plan_.vocabularies.push_back(n); }
   void limit_positions(uint32_t n) { plan_.positions.push_back(n); }
@@ -65,7 +72,7 @@ class Planner {
  private:
   Status plan_op(const bp_op& op);
   [[nodiscard]] uint32_t use(uint32_t buffer);
-  const DeviceWeight* weight(uint32_t i, bool as_floats);
+  const DeviceWeight* weight(const bp_op& op, uint32_t i, bool as_floats);
 
   const ProgramView& program_;
   WeightStore& store_;
@@ -73,6 +80,7 @@ class Planner {
   StepShape most_;
   Plan plan_;
   std::vector<uint32_t> buffer_of_value_;
+  HeadChains head_chains_;
   const bp_op* op_ = nullptr;
   std::map<std::pair<uint32_t, uint64_t>, uint32_t> made_;
   // Of the current op.

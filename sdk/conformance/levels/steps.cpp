@@ -224,7 +224,8 @@ void add_steps_tests(Subject&, Tests& tests) {
       {"steps-kv-types", "steps", "each type of the KV cache stays within its rounding",
        [](Subject& s) {
          try_types(s, {BP_DTYPE_F32},
-                   {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0, BP_DTYPE_Q4_0});
+                   {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F8_E4M3, BP_DTYPE_Q8_0,
+                    BP_DTYPE_Q4_0});
        }},
       {"steps-weight-types", "steps", "each type of weights stays within its rounding",
        weight_types_stay_within_rounding},

@@ -28,6 +28,7 @@ std::string layout_of(const TransformerShape& shape) {
 ErrorBound model_bound(bp_dtype weights, bp_dtype kv) {
   if (is_block_quantised(weights)) return {0.05, 0.3};
   if (kv == BP_DTYPE_Q4_0) return {0.2, 1.0};
+  if (kv == BP_DTYPE_F8_E4M3) return {0.05, 0.4};
   if (weights == BP_DTYPE_BF16 || kv == BP_DTYPE_Q8_0) return {0.03, 0.15};
   if (weights == BP_DTYPE_F16 || kv == BP_DTYPE_BF16) return {0.015, 0.08};
   if (kv == BP_DTYPE_F16) return {0.005, 0.05};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_features.hpp"
+#include "backplane/dtype.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
@@ -64,10 +65,15 @@ TEST(CpuCompile, RefusesKvTypesItDoesNotKeep) {
   TinyLlama llama;
   BackendSession session(kFactory);
   bp_compile_options options = BackendSession::default_options();
-  options.k_dtype = BP_DTYPE_Q5_0;
-  const Status status = session.try_compile(llama.program(), options);
-  EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), testing::HasSubstr("k_dtype is q5_0"));
+  for (const bp_dtype dtype : {BP_DTYPE_Q5_0, BP_DTYPE_F8_E4M3}) {
+    options.k_dtype = dtype;
+    const Status status = session.try_compile(llama.program(), options);
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    const std::string name(dtype_name(dtype));
+    EXPECT_THAT(status.message(),
+                testing::HasSubstr("k_dtype is " + name +
+                                   "; the cpu backend keeps f32, f16, bf16, q8_0 and q4_0"));
+  }
 }
 
 TEST(CpuCompile, StopsWhenProgressAsksForIt) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "backends/cuda/kernels/attend.hpp"
@@ -16,8 +17,6 @@
 
 namespace bp::cuda {
 namespace {
-
-constexpr uint32_t kMaxGridY = 65535;
 
 struct GroupProductOfManyRows : ProductParams {
   GroupProductOfManyRows() {
@@ -77,6 +76,19 @@ TEST(Geometry, TilesCoverRowsColumnsAndSplitsOfSharedMemoryThatEveryDeviceHas) {
         EXPECT_LE(n_results * sizeof(float), g.shared_bytes);
       }
     }
+  }
+}
+
+TEST(Geometry, FoldsOfTheWidestProductsFit) {
+  ProductParams p;
+  for (const auto& [n_rows, n_columns] :
+       {std::pair{1u, 16777216u}, {9u, 16776961u}, {70000u, 257u}, {65536u, 151936u}}) {
+    p.n_rows = n_rows;
+    p.n_columns = n_columns;
+    const Geometry g = fold_geometry(p);
+    EXPECT_GE(uint64_t{g.grid[0]} * 256, n_columns);
+    EXPECT_EQ(g.grid[1], std::min(n_rows, kMaxGridY));
+    EXPECT_EQ(g.grid[2], 1u);
   }
 }
 

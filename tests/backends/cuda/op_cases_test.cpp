@@ -62,16 +62,17 @@ class Configured {
 };
 
 void expect_within(const OpSpec& spec, const OpCase& c, bp_dtype weights, bp_dtype kv,
-                   const Setting& setting = {}) {
-  const CaseRun run{weights, kv};
+                   const Setting& setting = {}, bp_dtype kv_values = BP_DTYPE_NONE) {
+  CaseRun run{weights, kv};
+  run.kv_values = kv_values;
   SCOPED_TRACE(spec.name + " " + c.name + " " + std::string(dtype_name(weights)) + " kv " +
                std::string(dtype_name(kv)) + " " + setting.order);
   const auto expected = run_case_outputs(kReference, nullptr, spec, c, run);
   const auto found = run_case_outputs(kCuda, Configured(setting).params(), spec, c, run);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t o = 0; o < found.size(); ++o) {
-    EXPECT_EQ(compare(expected[o].rows, found[o].rows, spec.bound(weights, kv), expected[o].width),
-              "");
+    const ErrorBound bound = spec.bound(weights, kv_values == BP_DTYPE_NONE ? kv : kv_values);
+    EXPECT_EQ(compare(expected[o].rows, found[o].rows, bound, expected[o].width), "");
   }
 }
 
@@ -364,27 +365,35 @@ const test::AttentionHeads kHeads[] = {
     {"slopes", 6, 2, 64, 64, {{140, 1}, {65, 1}, {0, 9}}, {}, false, true},
     {"rounded_slopes", 3, 1, 32, 32, {{300, 2}}, {{"slope_rounding", "bf16"}}, true, true},
     {"bidirectional", 2, 2, 64, 48, {{0, 70}, {0, 3}}, {{"causal", "0"}}},
+    {"long_beside_prompt", 4, 1, 32, 32, {{330, 1}, {0, 30}, {20, 1}}},
+    {"few_tokens_beside_prompt", 2, 1, 48, 40, {{0, 50}, {300, 2}}, {{"softcap", "3.0"}}, true},
+    {"long_beside_short", 2, 1, 64, 64, {{9, 1}, {350, 1}, {70, 1}, {3, 1}}},
 };
 
 TEST(CudaAttention, EveryShapeOfHeadsByEveryTypeOfTheCache) {
   const OpSpec& spec = test::op_spec_of("attention");
   for (const test::AttentionHeads& heads : kHeads) {
-    for (const bp_dtype kv : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0}) {
+    for (const bp_dtype kv :
+         {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F8_E4M3, BP_DTYPE_Q8_0}) {
       expect_within(spec, test::attention_case(heads), BP_DTYPE_F32, kv);
     }
   }
 }
 
-// The reference keeps no such cache: beside one in float32 their rounding remains.
-TEST(CudaAttention, CachesOf8BitFloats) {
+// By tensor cores with keys in 16 bits and values in 8, else by the general kernel.
+TEST(CudaAttention, CachesOfTwoTypes) {
   const OpSpec& spec = test::op_spec_of("attention");
-  for (const uint32_t i : {0u, 1u, 4u, 5u, 8u}) {
-    const OpCase c = test::attention_case(kHeads[i]);
-    SCOPED_TRACE(c.name);
-    const auto expected = run_case_outputs(kReference, nullptr, spec, c, {});
-    const CaseRun run{BP_DTYPE_F32, BP_DTYPE_F8_E4M3};
-    const auto found = run_case_outputs(kCuda, Configured({}).params(), spec, c, run);
-    EXPECT_EQ(compare(expected[0].rows, found[0].rows, {0.06, 0.4}, expected[0].width), "");
+  for (const auto& [k, v] : {std::pair{BP_DTYPE_F16, BP_DTYPE_Q8_0},
+                             {BP_DTYPE_F16, BP_DTYPE_F8_E4M3},
+                             {BP_DTYPE_BF16, BP_DTYPE_Q8_0},
+                             {BP_DTYPE_BF16, BP_DTYPE_F8_E4M3},
+                             {BP_DTYPE_F16, BP_DTYPE_BF16},
+                             {BP_DTYPE_F32, BP_DTYPE_Q8_0}}) {
+    for (const test::AttentionHeads& heads : kHeads) {
+      SCOPED_TRACE(dtype_name(v));
+      expect_within(spec, test::attention_case(heads), BP_DTYPE_F32, k, {}, v);
+    }
+    expect_within(spec, test::attention_case(kHeads[4]), BP_DTYPE_F32, k, {"shuffled"}, v);
   }
 }
 

@@ -173,9 +173,28 @@ TEST(AttendPath, TensorCoresForCachesThatTheyMultiply) {
   EXPECT_EQ(flash_stages(heads(BP_DTYPE_F32, 32, 8, 128), device(false)), 0u);
   EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 128, 1, 128), device(false)), 0u);
   EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 16, 1, 576), device(false)), 0u);
-  AttendParams mixed = heads(BP_DTYPE_F16, 32, 8, 128);
-  mixed.v.dtype = BP_DTYPE_Q8_0;
-  EXPECT_EQ(flash_stages(mixed, device(false)), 0u);
+}
+
+AttendParams heads_of_two(bp_dtype k, bp_dtype v, uint32_t dim) {
+  AttendParams p = heads(k, 32, 8, dim);
+  p.v.dtype = v;
+  p.v.row_bytes = kv_row_bytes(v, dim);
+  return p;
+}
+
+TEST(AttendPath, TensorCoresForKeysIn16BitsBesideValuesIn8) {
+  constexpr bp_dtype kTypes[] = {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F8_E4M3,
+                                 BP_DTYPE_Q8_0};
+  for (const bp_dtype k : kTypes) {
+    for (const bp_dtype v : kTypes) {
+      for (const uint32_t dim : {128u, 256u}) {
+        const uint32_t n_stages = flash_stages(heads_of_two(k, v, dim), device(false));
+        EXPECT_EQ(n_stages > 0, flash_takes(k, v)) << k << " " << v;
+      }
+    }
+  }
+  EXPECT_TRUE(flash_takes(BP_DTYPE_F16, BP_DTYPE_Q8_0));
+  EXPECT_FALSE(flash_takes(BP_DTYPE_Q8_0, BP_DTYPE_F16));
 }
 
 TEST(AttendPath, LittleSharedMemoryTakesOneTile) {
@@ -188,23 +207,13 @@ TEST(AttendPath, LittleSharedMemoryTakesOneTile) {
   EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 8, 8, 256), small), 0u);
 }
 
-TEST(AttendPath, FewSequencesAreSplitWithinTheirMemory) {
-  AttendParams p = heads(BP_DTYPE_F16, 32, 8, 128);
-  const uint64_t n_bytes = most_split_bytes(32, 8, 128, device(false));
-  for (const uint32_t n_rows : {1u, 2u, 3u, 8u, 16u, 33u, 256u}) {
-    p.n_rows = n_rows;
-    const uint32_t n = flash_splits(p, true, 8192, device(false));
-    if (n > 1) {
-      EXPECT_LE(uint64_t{n} * n_rows * 32 * floats_of_split(128) * sizeof(float), n_bytes);
-    }
-    EXPECT_LE(n, kMaxFlashSplits);
-    EXPECT_EQ(flash_splits(p, false, 8192, device(false)), 1u);
-  }
-  p.n_rows = 1;
-  EXPECT_EQ(flash_splits(p, true, 8192, device(false)), kMaxFlashSplits);
-  EXPECT_EQ(flash_splits(p, true, 100, device(false)), 2u);
-  p.n_rows = 256;
-  EXPECT_EQ(flash_splits(p, true, 8192, device(false)), 1u);
+TEST(AttendPath, PartsOfPositionsFillTheDevice) {
+  EXPECT_EQ(flash_slots(8, device(false)), 33u);
+  EXPECT_EQ(flash_slots(1, device(false)), 264u);
+  EXPECT_EQ(split_bytes(32, 8, 128, device(false)), 33u * 32 * 130 * 4);
+  EXPECT_TRUE(may_split(33, 8192));
+  EXPECT_FALSE(may_split(33, kFlashPositions));
+  EXPECT_FALSE(may_split(1, 8192));
 }
 
 }  // namespace

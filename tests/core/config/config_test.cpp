@@ -102,7 +102,7 @@ models:
     format: gguf
     context: 2048
     backend: {plugin: cpu, threads: 3, isa: avx2, tune: {tile: 16},
-              kv: {k: q8_0, v: bf16, memory: 1GiB, block: 32, swap: 3MiB}}
+              kv: {k: f8_e4m3, v: bf16, memory: 1GiB, block: 32, swap: 3MiB}}
     scheduler: {plugin: fcfs, max_step_tokens: 64, max_sequences: 2, watermark: 0.5}
     sampler: {chain: [top_k, temperature], defaults: {temperature: 0.8}}
     prefix_cache: false
@@ -119,7 +119,7 @@ models:
   const Model& model = config->models[0];
   EXPECT_EQ(model.context, 2048u);
   EXPECT_EQ(model.backend.n_threads, 3u);
-  EXPECT_EQ(model.backend.k_dtype, BP_DTYPE_Q8_0);
+  EXPECT_EQ(model.backend.k_dtype, BP_DTYPE_F8_E4M3);
   EXPECT_EQ(model.backend.v_dtype, BP_DTYPE_BF16);
   EXPECT_EQ(model.backend.kv_bytes, 1u << 30);
   EXPECT_EQ(model.backend.block_size, 32u);
@@ -144,9 +144,20 @@ TEST(KvTypes, OfACommandLineAreOneOrTwo) {
   EXPECT_EQ(backend.v_dtype, BP_DTYPE_Q8_0);
   ASSERT_TRUE(set_kv_types("", backend).ok());
   EXPECT_EQ(backend.k_dtype, BP_DTYPE_F16);
-  for (const char* wrong : {"q8_1", "q8_0,", "f16,q8_0,f16"}) {
-    EXPECT_NE(set_kv_types(wrong, backend).message().find("is none of"), std::string::npos);
+  for (const char* wrong : {"q8_9", "q8_0,", "f16,q8_0,f16"}) {
+    EXPECT_NE(set_kv_types(wrong, backend).message().find("is no type"), std::string::npos);
   }
+}
+
+// Backends refuse what they do not keep.
+TEST(KvTypes, AreAnyThatABackendMayKeep) {
+  Backend backend;
+  ASSERT_TRUE(set_kv_types("f8_e4m3", backend).ok());
+  EXPECT_EQ(backend.k_dtype, BP_DTYPE_F8_E4M3);
+  EXPECT_EQ(backend.v_dtype, BP_DTYPE_F8_E4M3);
+  ASSERT_TRUE(set_kv_types("auto,q5_1", backend).ok());
+  EXPECT_EQ(backend.k_dtype, BP_DTYPE_NONE);
+  EXPECT_EQ(backend.v_dtype, BP_DTYPE_Q5_1);
 }
 
 TEST_F(ConfigTest, ExpandsEnvironmentVariablesInValues) {
@@ -190,7 +201,7 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"MODEL    backend: {tune: {tile: 0}}\n",
        "models[0].backend.tune.tile: must be at least 1, not 0"},
       {"MODEL    backend: {kv: {dtype: f61}}\n",
-       "'f61' is none of auto, f32, f16, bf16, q8_0, q4_0; nearest: f16"},
+       "'f61' is no type of a KV cache, as f16 and q8_0 are, nor auto; nearest: f16"},
       {"MODEL    backend: {kv: {memory: lots}}\n", "'lots' is no size"},
       {"MODEL    scheduler: {watermark: 2}\n", "watermark: must be from 0 to 1, not 2"},
       {"MODEL    sampler: {chain: [topk]}\n",

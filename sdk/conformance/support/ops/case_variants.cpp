@@ -179,8 +179,8 @@ void add_variants(const OpSpec& spec, const DerivedCase& derived, std::vector<Ca
   const bool kv = spec.bounds.count("kv_f32") > 0;
   // Every type of the KV cache, since a backend may keep one alone.
   const std::vector<bp_dtype> kv_dtypes =
-      kv ? std::vector<bp_dtype>{BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_Q8_0,
-                                 BP_DTYPE_Q4_0}
+      kv ? std::vector<bp_dtype>{BP_DTYPE_F32,     BP_DTYPE_F16,  BP_DTYPE_BF16,
+                                 BP_DTYPE_F8_E4M3, BP_DTYPE_Q8_0, BP_DTYPE_Q4_0}
          : derived.c.kv_dtypes;
   for (const bp_dtype weights : derived.c.dtypes) {
     for (const bp_dtype kv_dtype : kv_dtypes) {

@@ -66,6 +66,7 @@ class CaseSteps {
 bp_compile_options options_of(const CaseRun& run, bool has_kv) {
   bp_compile_options options = BackendSession::default_options();
   options.k_dtype = options.v_dtype = has_kv ? run.kv : BP_DTYPE_NONE;
+  if (has_kv && run.kv_values != BP_DTYPE_NONE) options.v_dtype = run.kv_values;
   options.block_size = kBlockSize;
   return options;
 }

@@ -17,8 +17,9 @@ struct CaseRun {
   bp_dtype kv = BP_DTYPE_F32;
   CaseForm form = CaseForm::kOp;
   uint64_t seed = 0;
-  std::string lookup = BP_OP_GATHER;  // reads the inputs' rows: gather or embed
-  uint32_t first_position = 0;        // of every sequence
+  std::string lookup = BP_OP_GATHER;   // reads the inputs' rows: gather or embed
+  uint32_t first_position = 0;         // of every sequence
+  bp_dtype kv_values = BP_DTYPE_NONE;  // where the cache has another type for values than for keys
 };
 
 struct CaseOutput {
