@@ -1,4 +1,5 @@
-/* Preloaded: a process that ends well ends with 9, as under a sanitizer that has found something. */
+/* Preloaded: a process that ends well ends with 9, as under a sanitizer that has found something.
+ */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <unistd.h>
