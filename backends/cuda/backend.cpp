@@ -19,6 +19,7 @@ Result<Settings> read_settings(const Params& params) {
   settings.memory_share = params.get_float("memory_share", settings.memory_share);
   settings.uses_graphs = params.get_bool("graphs", true);
   settings.waits_after_each_op = params.get_bool("synchronous", false);
+  settings.times_steps = params.get_bool("step_times", false);
   if (!(settings.memory_share > 0 && settings.memory_share <= 1)) {
     return invalid_argument("memory_share is " + std::to_string(settings.memory_share) +
                             ", must be above 0 and at most 1");
@@ -91,7 +92,7 @@ Result<std::unique_ptr<Executable>> CudaBackend::compile(const bp_program& progr
       Planner(*view, weights_, device_->info(), CudaExecutable::largest_shape(options)).run());
   BP_TRY(weights_.place(*device_, plan.weights, Progress(options.progress)));
   auto executable =
-      std::make_unique<CudaExecutable>(device_, view, options, settings_, std::move(kv));
+      std::make_unique<CudaExecutable>(host_, device_, view, options, settings_, std::move(kv));
   BP_TRY(executable->prepare(std::move(plan)));
   return std::unique_ptr<Executable>(std::move(executable));
 }

@@ -8,11 +8,12 @@
 
 namespace bp::cuda {
 
-CudaExecutable::CudaExecutable(std::shared_ptr<Device> device,
+CudaExecutable::CudaExecutable(const Host& host, std::shared_ptr<Device> device,
                                std::shared_ptr<const ProgramView> program,
                                const bp_compile_options& options, const Settings& settings,
                                KvCache kv)
-    : device_(std::move(device)),
+    : host_(host),
+      device_(std::move(device)),
       program_(std::move(program)),
       options_(options),
       settings_(settings),
@@ -73,6 +74,8 @@ Status CudaExecutable::prepare_host_memory() {
     BP_ASSIGN(step.outputs, outputs_.make_room(*device_));
     BP_ASSIGN(step.samples, sampler_.make_room(*device_));
     BP_ASSIGN(step.is_done, device_->make_event());
+    if (!settings_.times_steps) continue;
+    BP_ASSIGN(step.timer, device_->make_timer());
   }
   chosen_rows_.reserve(options_.max_output_rows);
   chosen_.reserve(options_.max_output_rows);
@@ -155,11 +158,13 @@ Status CudaExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
 
 Status CudaExecutable::enqueue(InFlight& step) {
   step.is_computed = begin_sequences(step);
+  if (step.timer != nullptr) BP_TRY(step.timer->begin(*stream_));
   for (uint32_t i = 0; i < step.batch.n_block_ops; ++i) {
     const bp_block_op& op = step.batch.block_ops[i];
     BP_TRY(op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op));
   }
   if (step.is_computed) BP_TRY(compute(step));
+  if (step.timer != nullptr) BP_TRY(step.timer->end(*stream_));
   return stream_->record(*step.is_done);
 }
 
@@ -173,7 +178,8 @@ Status CudaExecutable::collect(uint64_t ticket) {
   }
   const InFlight& step = step_of(ticket);
   last_collected_ = ticket;
-  const Status status = step.is_done->synchronize();
+  Status status = step.is_done->synchronize();
+  if (status.ok() && step.timer != nullptr) status = log_time(step, ticket);
   const bool has_results = status.ok() && step.is_computed;
   if (has_results) {
     poll_stop(step.batch);
@@ -183,6 +189,13 @@ Status CudaExecutable::collect(uint64_t ticket) {
   if (!has_results) return status;
   outputs_.hand_over(step.batch, step.sequence_of, step.outputs);
   RowSampler::hand_over(step.batch, step.sequence_of, step.samples, chosen_);
+  return {};
+}
+
+Status CudaExecutable::log_time(const InFlight& step, uint64_t ticket) const {
+  BP_ASSIGN(const double us, step.timer->microseconds());
+  host_.log(BP_LOG_DEBUG, "cuda: step " + std::to_string(ticket) + " took " + std::to_string(us) +
+                              " us on the device");
   return {};
 }
 

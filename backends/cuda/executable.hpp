@@ -16,6 +16,7 @@
 #include "backends/cuda/step_graphs.hpp"
 #include "backends/cuda/step_outputs.hpp"
 #include "backplane/backend.hpp"
+#include "backplane/plugin.hpp"
 #include "backplane/program_view.hpp"
 
 namespace bp::cuda {
@@ -24,12 +25,14 @@ struct Settings {
   double memory_share = 0.9;  // of what is free, that kv_allocate may be told of
   bool uses_graphs = true;
   bool waits_after_each_op = false;  // so that an error names its op; without graphs
+  bool times_steps = false;          // and logs what the device took for each
 };
 
 class CudaExecutable : public Executable {
  public:
-  CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<const ProgramView> program,
-                 const bp_compile_options& options, const Settings& settings, KvCache kv);
+  CudaExecutable(const Host& host, std::shared_ptr<Device> device,
+                 std::shared_ptr<const ProgramView> program, const bp_compile_options& options,
+                 const Settings& settings, KvCache kv);
   ~CudaExecutable() override;
 
   [[nodiscard]] static StepShape largest_shape(const bp_compile_options& options);
@@ -57,10 +60,12 @@ class CudaExecutable : public Executable {
   [[nodiscard]] bool begin_sequences(InFlight& step) const;
   static void poll_stop(const bp_batch& batch);
   void fail_unknown(const bp_batch& batch) const;
+  Status log_time(const InFlight& step, uint64_t ticket) const;
   Status enqueue(InFlight& step);
   Status compute(const InFlight& step);
   Status run_stages(const StageContext& context);
 
+  Host host_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<const ProgramView> program_;
   bp_compile_options options_;

@@ -23,6 +23,7 @@ struct InFlight {
   Memory outputs;  // pinned: rows of each output in the order of the batch's outputs
   SampleRoom samples;
   std::unique_ptr<Event> is_done;
+  std::unique_ptr<Timer> timer;  // null where steps are not timed
 };
 
 }  // namespace bp::cuda

@@ -1,9 +1,10 @@
 // Times single products of a backend plugin by type and number of rows, so that the limits between
 // kernels can be set where they cross.
-// usage: products PLUGIN.plugin.yaml DTYPE N_IN N_OUT [KEY=VALUE ...] ROWS...
+// usage: products PLUGIN.plugin.yaml DTYPE N_IN N_OUT [KEY=VALUE ...] [--megabytes N] ROWS...
 // Prints a line for each number of rows: the time of one product, of a step of many by different
 // weights, less the time of a step without products; the weights' bytes and operations per second.
 // All take one x, prepared once: that time, divided by their number, is as good as left out.
+// --megabytes: of weights, 400 unless told: more than any cache holds.
 
 #include <algorithm>
 #include <charconv>
@@ -62,12 +63,11 @@ double seconds_of(BackendSession& session, uint32_t n_rows, uint32_t width) {
   return seconds[seconds.size() / 2];
 }
 
-void measure(Subject& subject, bp_dtype dtype, uint32_t n_in, uint32_t n_out,
+void measure(Subject& subject, bp_dtype dtype, uint32_t n_in, uint32_t n_out, uint32_t megabytes,
              const std::vector<uint32_t>& rows) {
   const auto factory = subject.factory<bp_backend_factory>(BP_BACKEND_ID);
   const uint64_t n_bytes = row_bytes(dtype, uint64_t{n_in} * n_out);
-  // More than any cache holds.
-  const auto n_products = static_cast<uint32_t>((uint64_t{400} << 20) / n_bytes + 2);
+  const auto n_products = static_cast<uint32_t>((uint64_t{megabytes} << 20) / n_bytes + 2);
   ProgramBuilder some, none;
   bench::build_products(n_in, n_out, n_products, dtype, some);
   bench::build_products(n_in, n_out, 0, dtype, none);
@@ -98,9 +98,12 @@ int main(int argc, char** argv) {
   if (!n_in || !n_out) return fail("N_IN and N_OUT are numbers from 1 on");
   Options options;
   std::vector<uint32_t> rows;
+  uint32_t megabytes = 400;
   for (int i = 5; i < argc; ++i) {
     const std::string text = argv[i];
-    if (text.find('=') != std::string::npos) {
+    if (text == "--megabytes" && i + 1 < argc) {
+      megabytes = size_of(argv[++i]).value_or(megabytes);
+    } else if (text.find('=') != std::string::npos) {
       options.set.push_back(text);
     } else if (const auto n_rows = size_of(text)) {
       rows.push_back(*n_rows);
@@ -112,7 +115,7 @@ int main(int argc, char** argv) {
   auto subject = Subject::open(argv[1], options);
   if (!subject.ok()) return fail(subject.status().message());
   try {
-    measure(**subject, *dtype, *n_in, *n_out, rows);
+    measure(**subject, *dtype, *n_in, *n_out, megabytes, rows);
   } catch (const std::exception& e) {
     return fail(e.what());
   }

@@ -132,8 +132,7 @@ std::string how_it_ended(int status) {
     return "the plugin crashed: SIG" + std::string(name == nullptr ? "?" : name) + " (" +
            sigdescr_np(number) + ")";
   }
-  return "the process ended with exit code " + std::to_string(WEXITSTATUS(status)) +
-         " in the middle of the test: a plugin must not exit";
+  return "the process ended with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
 TestResult judge(const Test& test, const std::string& verdict, bool in_time, int status) {
@@ -141,7 +140,16 @@ TestResult judge(const Test& test, const std::string& verdict, bool in_time, int
     return {Outcome::kFail, "did not end within " + std::to_string(test.timeout.count()) + " ms"};
   }
   const size_t outcome = verdict.empty() ? std::string::npos : std::string("pfs").find(verdict[0]);
-  if (outcome == std::string::npos) return {Outcome::kFail, how_it_ended(status)};
+  if (outcome == std::string::npos) {
+    const bool exited = !WIFSIGNALED(status);
+    return {Outcome::kFail,
+            how_it_ended(status) +
+                (exited ? " in the middle of the test: a plugin must not exit" : "")};
+  }
+  // A sanitizer says so what it found.
+  if (outcome == static_cast<size_t>(Outcome::kPass) && status != 0) {
+    return {Outcome::kFail, "the test passed, then " + how_it_ended(status)};
+  }
   return {static_cast<Outcome>(outcome), verdict.substr(1)};
 }
 

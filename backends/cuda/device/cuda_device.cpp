@@ -164,4 +164,8 @@ Result<std::unique_ptr<Event>> CudaDevice::make_event() {
   return CudaEvent::open(*this);
 }
 
+Result<std::unique_ptr<Timer>> CudaDevice::make_timer() {
+  return CudaTimer::open(*this);
+}
+
 }  // namespace bp::cuda

@@ -21,6 +21,33 @@ Status CudaEvent::synchronize() {
   return {};
 }
 
+Result<std::unique_ptr<Timer>> CudaTimer::open(const CudaDevice& device) {
+  BP_TRY(device.make_current());
+  auto timer = std::make_unique<CudaTimer>(device);
+  BP_CUDA(cudaEventCreateWithFlags(&timer->begin_, cudaEventDefault));
+  BP_CUDA(cudaEventCreateWithFlags(&timer->end_, cudaEventDefault));
+  return std::unique_ptr<Timer>(std::move(timer));
+}
+
+CudaTimer::~CudaTimer() {
+  for (const cudaEvent_t event : {begin_, end_}) {
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  }
+}
+
+Status CudaTimer::record(cudaEvent_t event, Stream& stream) {
+  BP_TRY(device_.make_current());
+  BP_CUDA(cudaEventRecord(event, static_cast<CudaStream&>(stream).get()));
+  return {};
+}
+
+Result<double> CudaTimer::microseconds() {
+  BP_TRY(device_.make_current());
+  float milliseconds = 0;
+  BP_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
+  return milliseconds * 1e3;
+}
+
 CudaGraph::~CudaGraph() {
   static_cast<void>(cudaGraphExecDestroy(graph_));
 }

@@ -25,6 +25,25 @@ class CudaEvent : public Event {
   cudaEvent_t event_;
 };
 
+class CudaTimer : public Timer {
+ public:
+  static Result<std::unique_ptr<Timer>> open(const CudaDevice& device);
+  explicit CudaTimer(const CudaDevice& device) : device_(device) {}
+  ~CudaTimer() override;
+  CudaTimer(const CudaTimer&) = delete;
+  CudaTimer& operator=(const CudaTimer&) = delete;
+
+  Status begin(Stream& stream) override { return record(begin_, stream); }
+  Status end(Stream& stream) override { return record(end_, stream); }
+  Result<double> microseconds() override;
+
+ private:
+  Status record(cudaEvent_t event, Stream& stream);
+
+  const CudaDevice& device_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
 class CudaGraph : public Graph {
  public:
   explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}

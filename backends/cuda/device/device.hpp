@@ -93,11 +93,23 @@ class Memory {
   size_t size_ = 0;
 };
 
+class Stream;
+
 class Event {
  public:
   virtual ~Event() = default;
   // Waits until what the event was recorded behind is done; at once where it never was.
   virtual Status synchronize() = 0;
+};
+
+// How long the device takes from one point of a stream to another.
+class Timer {
+ public:
+  virtual ~Timer() = default;
+  virtual Status begin(Stream& stream) = 0;
+  virtual Status end(Stream& stream) = 0;
+  // Once the stream has passed the end.
+  virtual Result<double> microseconds() = 0;
 };
 
 class Graph {
@@ -149,6 +161,7 @@ class Device {
   virtual Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) = 0;
   virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  virtual Result<std::unique_ptr<Timer>> make_timer() = 0;
   // For that stream, which outlives it. Only where the info says that there is one.
   virtual Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) = 0;
 

@@ -1,5 +1,6 @@
 #include "backends/cuda/emulator/emulated_device.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -26,6 +27,26 @@ class EmulatedEvent : public Event {
  private:
   EmulatedStream* stream_ = nullptr;
   uint64_t n_items_ = 0;
+};
+
+class EmulatedTimer : public Timer {
+ public:
+  Status begin(Stream& stream) override { return stamp(stream, begin_); }
+  Status end(Stream& stream) override { return stamp(stream, end_); }
+  Result<double> microseconds() override {
+    return std::chrono::duration<double, std::micro>(end_ - begin_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static Status stamp(Stream& stream, Clock::time_point& time) {
+    return static_cast<EmulatedStream&>(stream).add([&time] {
+      time = Clock::now();
+      return Status();
+    });
+  }
+
+  Clock::time_point begin_, end_;
 };
 
 class EmulatedGraph : public Graph {
@@ -75,6 +96,10 @@ Result<std::unique_ptr<Stream>> EmulatedDevice::make_stream() {
 
 Result<std::unique_ptr<Event>> EmulatedDevice::make_event() {
   return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>());
+}
+
+Result<std::unique_ptr<Timer>> EmulatedDevice::make_timer() {
+  return std::unique_ptr<Timer>(std::make_unique<EmulatedTimer>());
 }
 
 Result<std::unique_ptr<MatrixLibrary>> EmulatedDevice::make_matrix_library(Stream& stream) {

@@ -143,6 +143,19 @@ class BadPlugins(unittest.TestCase):
     def test_a_hang_is_a_failure(self):
         self.assertIn("did not end within", self.run_faulty("hangs"))
 
+    def test_a_pass_that_ends_with_another_exit_code_is_a_failure(self):
+        preloaded = os.path.join(os.environ["FAULTY"], "ends_with_9.so")
+        if not os.path.exists(preloaded):
+            self.skipTest("built with a sanitizer, which wants to be loaded first")
+        done = subprocess.run(
+            [TOOL, REFERENCE, "--test", "load-one-symbol"], capture_output=True, text=True,
+            timeout=120, check=False, env={**os.environ, "LD_PRELOAD": preloaded},
+        )
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(
+            "the test passed, then the process ended with exit code 9", done.stdout + done.stderr
+        )
+
     def test_what_is_no_library_fails_in_a_sentence(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "text.so").write_text("I am no library\n" * 100, encoding="utf-8")

@@ -191,15 +191,16 @@ class Reader {
   }
   static bool is_open(const std::string& text) {
     int depth = 0;
-    char quote = 0;
+    char quote = 0, before = 0;  // a quote within a word is an apostrophe
     for (const char c : text) {
       if (quote != 0) {
         if (c == quote) quote = 0;
-      } else if (c == '"' || c == '\'') {
+      } else if ((c == '"' || c == '\'') && std::string("[{,:").find(before) != std::string::npos) {
         quote = c;
       } else {
         depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
       }
+      if (c != ' ') before = c;
     }
     return (text[0] == '{' || text[0] == '[') && depth > 0;
   }
@@ -218,7 +219,7 @@ class Reader {
         continue;
       }
       if (close == ']') {
-        node.add("", flow(text, pos));
+        node.add("", list_item(text, pos));
         continue;
       }
       const std::string key = flow_scalar(text, pos);
@@ -227,10 +228,23 @@ class Reader {
       node.add(key, flow(text, ++pos));
     }
   }
+  // A value, or a map of one pair without its braces.
+  static Node list_item(const std::string& text, size_t& pos) {
+    if (text[pos] == '}') throw Exception({}, "a list ends with a brace: " + text);
+    Node value = flow(text, pos);
+    skip_spaces(text, pos);
+    if (pos >= text.size() || text[pos] != ':') return value;
+    Node pair;
+    pair.kind_ = Node::Kind::kMap;
+    pair.add(value.text_, flow(text, ++pos));
+    return pair;
+  }
   static std::string flow_scalar(const std::string& text, size_t& pos) {
     const size_t begin = pos;
     if (text[pos] == '"' || text[pos] == '\'') {
-      pos = text.find(text[begin], begin + 1) + 1;
+      const size_t end = text.find(text[begin], begin + 1);
+      if (end == std::string::npos) throw Exception({}, "a quote is not closed: " + text);
+      pos = end + 1;
     } else {
       while (pos < text.size() && text[pos] != ',' && text[pos] != '}' && text[pos] != ']' &&
              !(text[pos] == ':' && (pos + 1 == text.size() || text[pos + 1] == ' '))) {
