@@ -99,6 +99,13 @@ Status CudaDevice::make_current() const {
   return {};
 }
 
+Status CudaDevice::status_of(cudaError_t error, const std::string& call) {
+  const Status status = cuda_status(error, call);
+  if (status.code() != Code::kOutOfMemory) return status;
+  const Result<uint64_t> free = free_bytes();
+  return free.ok() ? with_free_bytes(status, info_, free.value()) : status;
+}
+
 Status CudaDevice::allow_shared_memory(const Launch& launch) {
   const uint32_t wanted = launch.geometry.shared_bytes;
   if (wanted <= kSharedBytesOfAnyLaunch) return {};
@@ -136,7 +143,8 @@ Result<Memory> CudaDevice::allocate(MemoryKind kind, size_t n_bytes, const std::
                                 : cudaHostAlloc(&data, n_bytes, cudaHostAllocDefault);
   if (error == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
-    BP_ASSIGN(const uint64_t free, free_bytes());
+    const bool is_pinned = kind == MemoryKind::kPinned;
+    BP_ASSIGN(const uint64_t free, is_pinned ? Result<uint64_t>(free_host_bytes()) : free_bytes());
     return does_not_fit(info_, kind, n_bytes, free, purpose);
   }
   BP_TRY(cuda_status(error, kind == MemoryKind::kDevice ? "cudaMalloc" : "cudaHostAlloc"));

@@ -41,10 +41,11 @@ Status CudaStream::launch(const Launch& launch) {
   BP_TRY(device_.allow_shared_memory(launch));
   const Geometry& g = launch.geometry;
   void* params = const_cast<void*>(launch.params);
-  return cuda_status(cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
-                                      dim3(g.grid[0], g.grid[1], g.grid[2]),
-                                      dim3(g.n_threads, 1, 1), &params, g.shared_bytes, stream_),
-                     std::string("kernel ") + launch.name);
+  return device_.status_of(
+      cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
+                       dim3(g.grid[0], g.grid[1], g.grid[2]), dim3(g.n_threads, 1, 1), &params,
+                       g.shared_bytes, stream_),
+      std::string("kernel ") + launch.name);
 }
 
 Status CudaStream::copy_to_device(void* to, const void* from, size_t n_bytes) {

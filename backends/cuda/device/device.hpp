@@ -158,8 +158,13 @@ inline Memory::~Memory() {
   if (data_ != nullptr) device_->release(kind_, data_, size_);
 }
 
-// "5.20 GiB for the weights are needed, 3.10 GiB of 24.00 GiB are free on NVIDIA L4"
+// "5.20 GiB for the weights are needed, 3.10 GiB of 24.00 GiB are free on NVIDIA L4"; of pinned
+// memory, what is free on the host.
 [[nodiscard]] Status does_not_fit(const DeviceInfo& info, MemoryKind kind, uint64_t n_bytes,
                                   uint64_t free_bytes, const std::string& purpose);
+// Where a call that says not how much it needs is out of memory: with what is free behind it.
+[[nodiscard]] Status with_free_bytes(const Status& status, const DeviceInfo& info,
+                                     uint64_t free_bytes);
+[[nodiscard]] uint64_t free_host_bytes();
 
 }  // namespace bp::cuda

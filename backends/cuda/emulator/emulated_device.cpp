@@ -58,7 +58,10 @@ Result<Memory> EmulatedDevice::allocate(MemoryKind kind, size_t n_bytes,
     return does_not_fit(info_, kind, n_bytes, left, purpose);
   }
   auto* data = static_cast<uint8_t*>(::operator new(n_bytes, kAlignment, std::nothrow));
-  if (data == nullptr) return does_not_fit(info_, kind, n_bytes, left, purpose);
+  if (data == nullptr) {
+    return does_not_fit(info_, kind, n_bytes,
+                        kind == MemoryKind::kDevice ? left : free_host_bytes(), purpose);
+  }
   if (kind == MemoryKind::kDevice) used_bytes_ += n_bytes;
   std::memset(data, kPoison, n_bytes);
   return Memory(*this, kind, data, n_bytes);
