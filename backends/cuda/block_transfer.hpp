@@ -18,6 +18,7 @@ class BlockTransfer {
 
   // Takes memory for some images at a time, on both sides.
   Status allocate(Device& device);
+  Status load_kernels(Stream& loader, const KvCache& kv) const;
   // Of the device.
   [[nodiscard]] size_t n_bytes() const { return on_device_.size(); }
   [[nodiscard]] const KvImages& images() const { return images_; }

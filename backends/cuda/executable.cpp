@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/cuda/rehearsal.hpp"
 #include "backplane/validate_batch.hpp"
 
 namespace bp::cuda {
@@ -62,7 +63,19 @@ Status CudaExecutable::prepare(Plan plan) {
   limits.n_outputs = program_->header().n_outputs;
   limits.has_states = states_.n_slots() > 0;
   BP_TRY(arena_.allocate(*device_, limits));
-  return prepare_host_memory();
+  BP_TRY(prepare_host_memory());
+  return load_kernels();
+}
+
+// Before memory tells what is free: kernels and what the library loads take of it.
+Status CudaExecutable::load_kernels() {
+  const StepShape most = largest_shape(options_);
+  KernelLoader loader(*device_);
+  BP_ASSIGN(rehearsed_, cuda::load_kernels(plan_, context_of(most),
+                                           rehearsal_shapes(most, options_.max_sequences), loader));
+  BP_TRY(outputs_.load_kernels(loader));
+  BP_TRY(sampler_.put_chosen(loader, arena_.tokens(), 1, n_ids_));
+  return stream_->synchronize().with_context("the products of a step");
 }
 
 Status CudaExecutable::prepare_host_memory() {
@@ -107,15 +120,41 @@ Status CudaExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
 }
 
 Status CudaExecutable::warm_up(const Progress& progress) {
-  if (progress.report(0, 1)) return cancelled("warming up was stopped");
+  if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
+  std::vector<StepShape> graphs;
+  if (settings_.uses_graphs && !settings_.waits_after_each_op) {
+    graphs = graph_shapes(largest_shape(options_), options_.max_sequences);
+  }
+  const uint64_t n_all = rehearsed_.size() + graphs.size();
+  uint64_t n_done = 0;
+  const auto report = [&] {
+    return progress.report(n_done++, n_all) ? cancelled("warming up was stopped") : Status();
+  };
   if (workspace_.size() > 0) BP_TRY(stream_->fill(workspace_.data(), 0, workspace_.size()));
-  if (kv_.is_allocated() && settings_.uses_graphs && !settings_.waits_after_each_op) {
-    const StepShape most = largest_shape(options_);
-    BP_TRY(graphs_.capture(plan_, context_of(most), most, options_.max_sequences, progress));
+  for (const StepShape& shape : rehearsed_) {
+    BP_TRY(report());
+    BP_TRY(rehearse(shape));
+  }
+  for (const StepShape& shape : graphs) {
+    BP_TRY(report());
+    BP_TRY(graphs_.capture(plan_, context_of(shape)));
   }
   BP_TRY(stream_->synchronize());
-  if (progress.report(1, 1)) return cancelled("warming up was stopped");
-  return {};
+  return report();
+}
+
+// A step of padding alone: it writes no KV and no state.
+Status CudaExecutable::rehearse(const StepShape& shape) {
+  const uint32_t query_start = 0;
+  bp_batch nobody = make_growable<bp_batch>();
+  nobody.query_start = &query_start;
+  const auto step = [&]() -> Status {
+    BP_TRY(arena_.send(*stream_, in_flight_[0].arena, nobody, shape, {}));
+    BP_TRY(run_stages(context_of(shape)));
+    return stream_->synchronize();
+  };
+  return step().with_context("warming up by a step of " + std::to_string(shape.n_tokens) +
+                             " tokens");
 }
 
 Status CudaExecutable::validate(const bp_batch& batch) const {
@@ -189,6 +228,8 @@ Status CudaExecutable::collect(uint64_t ticket) {
 Status CudaExecutable::prepare_transfer(bp_kv_image_info& out) {
   if (kv_.is_allocated()) return invalid_argument("transfers are prepared before kv_allocate");
   BP_TRY(transfer_.allocate(*device_));
+  KernelLoader loader(*device_);
+  BP_TRY(transfer_.load_kernels(loader, kv_));
   transfer_.images().describe(out);
   return {};
 }

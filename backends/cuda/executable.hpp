@@ -54,6 +54,8 @@ class CudaExecutable : public Executable {
   [[nodiscard]] InFlight& step_of(uint64_t ticket) { return in_flight_[ticket % kMaxInFlight]; }
   [[nodiscard]] static StepShape shape_of(const bp_batch& batch);
   [[nodiscard]] StageContext context_of(const StepShape& shape);
+  Status load_kernels();
+  Status rehearse(const StepShape& shape);
   [[nodiscard]] bool begin_sequences(InFlight& step) const;
   static void poll_stop(const bp_batch& batch);
   void fail_unknown(const bp_batch& batch) const;
@@ -74,6 +76,7 @@ class CudaExecutable : public Executable {
   StepOutputs outputs_;
   RowSampler sampler_;
   StepArena arena_;
+  std::vector<StepShape> rehearsed_;  // by warm_up: between them they take every kernel
   StepGraphs graphs_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<MatrixLibrary> library_;        // null where the device has none

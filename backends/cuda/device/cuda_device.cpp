@@ -127,6 +127,16 @@ Status CudaDevice::allow_shared_memory(const Launch& launch) {
   return {};
 }
 
+// Asking for a kernel's attributes loads its code where that is put off (CUDA_MODULE_LOADING).
+Status CudaDevice::load(const Launch& launch) {
+  BP_TRY(make_current());
+  cudaFuncAttributes attributes{};
+  BP_TRY(
+      status_of(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(launch.function)),
+                std::string("loading kernel ") + launch.name));
+  return allow_shared_memory(launch);
+}
+
 Result<uint64_t> CudaDevice::free_bytes() {
   BP_TRY(make_current());
   size_t free = 0, total = 0;

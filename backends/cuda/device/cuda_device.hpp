@@ -23,6 +23,7 @@ class CudaDevice : public Device {
   Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) override;
   Result<std::unique_ptr<Stream>> make_stream() override;
   Result<std::unique_ptr<Event>> make_event() override;
+  Status load(const Launch& launch) override;
   Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) override;
 
   // The runtime keeps one current device per host thread, and steps move between threads.

@@ -97,8 +97,10 @@ Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
   cudaGraphExec_t graph = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
   static_cast<void>(cudaGraphDestroy(captured));
-  BP_TRY(cuda_status(error, "cudaGraphInstantiate"));
-  return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(graph));
+  BP_TRY(device_.status_of(error, "cudaGraphInstantiate"));
+  auto owned = std::make_unique<CudaGraph>(graph);
+  BP_TRY(device_.status_of(cudaGraphUpload(graph, stream_), "cudaGraphUpload"));
+  return std::unique_ptr<Graph>(std::move(owned));
 }
 Status CudaStream::run(Graph& graph) {
   BP_TRY(device_.make_current());

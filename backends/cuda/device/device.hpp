@@ -118,7 +118,8 @@ class Stream {
   virtual Status wait(Event& event) = 0;
   virtual Status synchronize() = 0;
 
-  // Between begin and end, work is kept instead of done. A graph is run as often as wanted.
+  // Between begin and end, work is kept instead of done. A graph is run as often as wanted; it is
+  // on the device already when its first run comes.
   virtual Status begin_capture() = 0;
   virtual Result<std::unique_ptr<Graph>> end_capture() = 0;
   virtual Status run(Graph& graph) = 0;
@@ -146,6 +147,9 @@ class Device {
   virtual Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) = 0;
   virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  // The code of a launch's kernel, and leave for its shared memory, ahead of the first launch: that
+  // would load it, and take the device memory for it, wherever it came.
+  virtual Status load(const Launch& launch) = 0;
   // For that stream, which outlives it. Only where the info says that there is one.
   virtual Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) = 0;
 

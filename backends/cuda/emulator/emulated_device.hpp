@@ -29,6 +29,7 @@ class EmulatedDevice : public Device {
   Result<Memory> allocate(MemoryKind kind, size_t n_bytes, const std::string& purpose) override;
   Result<std::unique_ptr<Stream>> make_stream() override;
   Result<std::unique_ptr<Event>> make_event() override;
+  Status load(const Launch&) override { return {}; }
   Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) override;
 
  private:
