@@ -212,7 +212,7 @@ Status CudaExecutable::collect(uint64_t ticket) {
   }
   const InFlight& step = step_of(ticket);
   last_collected_ = ticket;
-  const Status status = step.is_done->synchronize();
+  const Status status = wait_for(*step.is_done, kPolling);
   const bool has_results = status.ok() && step.is_computed;
   if (has_results) {
     poll_stop(step.batch);

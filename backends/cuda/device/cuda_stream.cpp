@@ -21,6 +21,14 @@ Status CudaEvent::synchronize() {
   return {};
 }
 
+Result<bool> CudaEvent::is_done() {
+  BP_TRY(device_.make_current());
+  const cudaError_t error = cudaEventQuery(event_);
+  if (error == cudaErrorNotReady) return false;
+  BP_TRY(cuda_status(error, "cudaEventQuery"));
+  return true;
+}
+
 CudaGraph::~CudaGraph() {
   static_cast<void>(cudaGraphExecDestroy(graph_));
 }

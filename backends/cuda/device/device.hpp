@@ -93,8 +93,11 @@ class Memory {
 class Event {
  public:
   virtual ~Event() = default;
-  // Waits until what the event was recorded behind is done; at once where it never was.
+  // Waits until what the event was recorded behind is done; at once where it never was. The thread
+  // sleeps meanwhile, and may wake up late.
   virtual Status synchronize() = 0;
+  // Whether synchronize would return at once.
+  virtual Result<bool> is_done() = 0;
 };
 
 class Graph {

@@ -22,6 +22,11 @@ class EmulatedEvent : public Event {
   Status synchronize() override {
     return stream_ == nullptr ? Status() : stream_->run_until(n_items_);
   }
+  Result<bool> is_done() override {
+    if (stream_ == nullptr) return true;
+    BP_TRY(stream_->run_one_of(n_items_));
+    return stream_->has_done(n_items_);
+  }
 
  private:
   EmulatedStream* stream_ = nullptr;
@@ -137,13 +142,17 @@ Status EmulatedStream::synchronize() {
   return run_until(n_added_);
 }
 
+Status EmulatedStream::run_one_of(uint64_t n_items) {
+  if (has_done(n_items) || !failure_.ok()) return failure_;
+  const std::shared_ptr<Work> work = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++n_done_;
+  failure_ = (*work)();
+  return failure_;
+}
+
 Status EmulatedStream::run_until(uint64_t n_items) {
-  while (n_done_ < n_items && failure_.ok()) {
-    const std::shared_ptr<Work> work = std::move(waiting_.front());
-    waiting_.pop_front();
-    ++n_done_;
-    failure_ = (*work)();
-  }
+  while (!has_done(n_items) && failure_.ok()) static_cast<void>(run_one_of(n_items));
   return failure_;
 }
 
