@@ -196,7 +196,9 @@ Status CudaExecutable::enqueue(InFlight& step) {
   step.is_computed = begin_sequences(step);
   for (uint32_t i = 0; i < step.batch.n_block_ops; ++i) {
     const bp_block_op& op = step.batch.block_ops[i];
-    BP_TRY(op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op));
+    const Status status =
+        op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op);
+    BP_TRY(status.with_context("block op " + std::to_string(i)));
   }
   if (step.is_computed) BP_TRY(compute(step));
   return stream_->record(*step.is_done);
@@ -219,10 +221,19 @@ Status CudaExecutable::collect(uint64_t ticket) {
     fail_unknown(step.batch);
   }
   chosen_.assign(n_samples_of(step.batch), -1);
-  if (!has_results) return status;
+  if (!has_results) return failed_in_flight(status, ticket);
   outputs_.hand_over(step.batch, step.sequence_of, step.outputs);
   RowSampler::hand_over(step.batch, step.sequence_of, step.samples, chosen_);
   return {};
+}
+
+// Work that fails after its submit is not told apart by the device.
+Status CudaExecutable::failed_in_flight(const Status& status, uint64_t ticket) const {
+  const Status of_step = status.with_context("step " + std::to_string(ticket));
+  if (status.ok() || settings_.waits_after_each_op || plan_.stages.empty()) return of_step;
+  return {of_step.code(), of_step.message() + "; one of its ops, " + plan_.stages.front().op +
+                              " to " + plan_.stages.back().op +
+                              ", or one before: `synchronous: true` names it"};
 }
 
 Status CudaExecutable::prepare_transfer(bp_kv_image_info& out) {
@@ -316,16 +327,18 @@ StageContext CudaExecutable::context_of(const StepShape& shape) {
 Status CudaExecutable::compute(const InFlight& step) {
   const bp_batch& batch = step.batch;
   const StepGraphs::Match match = graphs_.find(shape_of(batch));
-  BP_TRY(arena_.send(*stream_, step.arena, batch, match.shape,
-                     {step.is_running.data(), batch.n_seqs}));
+  BP_TRY(
+      arena_.send(*stream_, step.arena, batch, match.shape, {step.is_running.data(), batch.n_seqs})
+          .with_context("the batch"));
   // Not in the graphs: steps without such ids do not pay for it.
   if (std::any_of(batch.tokens, batch.tokens + batch.n_tokens, [](int32_t id) { return id < 0; })) {
     BP_TRY(sampler_.put_chosen(*stream_, arena_.tokens(), batch.n_tokens, n_ids_));
   }
   const StageContext context = context_of(match.shape);
-  BP_TRY(match.graph != nullptr ? stream_->run(*match.graph) : run_stages(context));
-  BP_TRY(outputs_.bring(batch, context, step.outputs));
-  return sampler_.bring(*stream_, batch, step.samples);
+  BP_TRY(match.graph != nullptr ? stream_->run(*match.graph).with_context("the graph of the ops")
+                                : run_stages(context));
+  BP_TRY(outputs_.bring(batch, context, step.outputs).with_context("the outputs"));
+  return sampler_.bring(*stream_, batch, step.samples).with_context("the tokens chosen");
 }
 
 Status CudaExecutable::run_stages(const StageContext& context) {

@@ -60,6 +60,7 @@ class CudaExecutable : public Executable {
   static void poll_stop(const bp_batch& batch);
   void fail_unknown(const bp_batch& batch) const;
   Status enqueue(InFlight& step);
+  [[nodiscard]] Status failed_in_flight(const Status& status, uint64_t ticket) const;
   Status compute(const InFlight& step);
   Status run_stages(const StageContext& context);
 

@@ -112,10 +112,10 @@ Status EmulatedStream::launch(const Launch& launch) {
 }
 
 Status EmulatedStream::copy_to_device(void* to, const void* from, size_t n_bytes) {
-  return copy_on_device(to, from, n_bytes);
+  return EmulatedStream::copy_on_device(to, from, n_bytes);
 }
 Status EmulatedStream::copy_to_host(void* to, const void* from, size_t n_bytes) {
-  return copy_on_device(to, from, n_bytes);
+  return EmulatedStream::copy_on_device(to, from, n_bytes);
 }
 Status EmulatedStream::copy_on_device(void* to, const void* from, size_t n_bytes) {
   return add([=] {
