@@ -11,7 +11,8 @@
 
 namespace bp::cuda {
 
-// Ordered on the stream; done when a call returns.
+// Ordered on the stream, behind the steps in flight, which may write the blocks or still read what
+// was in them; done when a call returns.
 class BlockTransfer {
  public:
   BlockTransfer(const ProgramView& program, const KvCache& kv);

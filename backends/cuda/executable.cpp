@@ -111,11 +111,16 @@ Status CudaExecutable::memory(bp_memory_info& out) {
 }
 
 Status CudaExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
-  const bool has_states = states_.n_slots() > 0 && !n_blocks.empty() && !kv_.is_allocated();
+  if (kv_.is_allocated()) return invalid_argument("the KV cache is allocated already");
+  const bool has_states = states_.n_slots() > 0 && !n_blocks.empty();
   const uint32_t n_entries = has_states ? n_blocks.back() : 0;
   if (has_states) n_blocks = n_blocks.first(n_blocks.size() - 1);
-  BP_TRY(kv_.allocate(*device_, *stream_, n_blocks));
   BP_TRY(states_.allocate(*device_, n_entries));
+  const Status status = kv_.allocate(*device_, *stream_, n_blocks);
+  if (!status.ok()) {  // the host may ask for less
+    states_.release();
+    return status;
+  }
   return stream_->synchronize();
 }
 
