@@ -97,7 +97,7 @@ typedef struct bp_backend_factory {
   /* The program outlives the executable. [control] */
   bp_status (*compile)(bp_backend* backend, const bp_program* program,
                        const bp_compile_options* options, bp_executable** out, bp_error* error);
-  void (*destroy_executable)(bp_executable* executable); /* [control] nothing in flight */
+  void (*destroy_executable)(bp_executable* executable); /* [control] nothing in flight, or DEVICE_LOST */
 
   bp_status (*memory)(bp_executable* executable, bp_memory_info* out, bp_error* error); /* [control] */
 
