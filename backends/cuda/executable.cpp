@@ -107,6 +107,7 @@ Status CudaExecutable::memory(bp_memory_info& out) {
   if (states_.n_slots() > 0) out.block_bytes[out.n_groups++] = states_.entry_bytes();
   out.k_dtype = kv_.k_dtype();
   out.v_dtype = kv_.v_dtype();
+  out.is_dedicated = device_->info().shares_host_memory ? 0 : 1;
   return {};
 }
 

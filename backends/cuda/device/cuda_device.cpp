@@ -69,6 +69,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index, const DeviceChoices&
   info.n_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
   info.shared_bytes_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
   info.total_bytes = properties.totalGlobalMem;
+  info.shares_host_memory = properties.integrated != 0;
   if (info.compute_capability < kMinCapability) {
     return unsupported(info.name + " has compute capability " + std::to_string(properties.major) +
                        "." + std::to_string(properties.minor) + ", 8.0 or higher is needed");

@@ -25,6 +25,7 @@ struct DeviceInfo {
   bool has_byte_tiles = false;    // steps of 9 tokens or more by quantised weights in int8
   bool has_fp8_products = false;  // steps of 64 or more by 8-bit floats, by that library
   uint64_t total_bytes = 0;
+  bool shares_host_memory = false;  // it has none of its own
 };
 
 // How a kernel is spread: blocks of the grid, threads of a block (in one dimension), and bytes of

@@ -77,6 +77,9 @@ typedef struct bp_memory_info {
   uint64_t block_bytes[8];  /* of one block of a KV group, all its slots together */
   bp_dtype k_dtype;         /* chosen */
   bp_dtype v_dtype;         /* likewise */
+  uint32_t is_dedicated;    /* 1: nothing but KV is to come into the available bytes, as on a card
+                             * of its own; 0: they are the process's and the system's too */
+  uint32_t reserved;
 } bp_memory_info;
 
 /* The factory. Growable. All functions but get_extension are required. */
