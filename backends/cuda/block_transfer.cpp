@@ -30,6 +30,17 @@ Status BlockTransfer::allocate(Device& device) {
   return {};
 }
 
+Status BlockTransfer::load_kernels(Stream& loader, const KvCache& kv) const {
+  const int32_t block = 0;
+  for (uint32_t g = 0; g < images_.n_groups(); ++g) {
+    if (images_.is_state(g)) continue;
+    for (const Direction direction : {Direction::kToImages, Direction::kToCache}) {
+      BP_TRY(move_rows(loader, kv, g, {&block, 1}, direction));
+    }
+  }
+  return {};
+}
+
 Status BlockTransfer::check(const KvCache& kv, const StateCache& states, uint32_t group,
                             std::span<const int32_t> blocks, size_t images_bytes) const {
   if (n_at_once_ == 0) return invalid_argument("transfers have not been prepared");

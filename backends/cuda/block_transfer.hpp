@@ -11,13 +11,15 @@
 
 namespace bp::cuda {
 
-// Ordered on the stream; done when a call returns.
+// Ordered on the stream, behind the steps in flight, which may write the blocks or still read what
+// was in them; done when a call returns.
 class BlockTransfer {
  public:
   BlockTransfer(const ProgramView& program, const KvCache& kv);
 
   // Takes memory for some images at a time, on both sides.
   Status allocate(Device& device);
+  Status load_kernels(Stream& loader, const KvCache& kv) const;
   // Of the device.
   [[nodiscard]] size_t n_bytes() const { return on_device_.size(); }
   [[nodiscard]] const KvImages& images() const { return images_; }

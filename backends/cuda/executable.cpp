@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/cuda/rehearsal.hpp"
 #include "backplane/validate_batch.hpp"
 
 namespace bp::cuda {
@@ -63,7 +64,19 @@ Status CudaExecutable::prepare(Plan plan) {
   limits.n_outputs = program_->header().n_outputs;
   limits.has_states = states_.n_slots() > 0;
   BP_TRY(arena_.allocate(*device_, limits));
-  return prepare_host_memory();
+  BP_TRY(prepare_host_memory());
+  return load_kernels();
+}
+
+// Before memory tells what is free: kernels and what the library loads take of it.
+Status CudaExecutable::load_kernels() {
+  const StepShape most = largest_shape(options_);
+  KernelLoader loader(*device_);
+  BP_ASSIGN(rehearsed_, cuda::load_kernels(plan_, context_of(most),
+                                           rehearsal_shapes(most, options_.max_sequences), loader));
+  BP_TRY(outputs_.load_kernels(loader));
+  BP_TRY(sampler_.put_chosen(loader, arena_.tokens(), 1, n_ids_));
+  return stream_->synchronize().with_context("the products of a step");
 }
 
 Status CudaExecutable::prepare_host_memory() {
@@ -97,28 +110,60 @@ Status CudaExecutable::memory(bp_memory_info& out) {
   if (states_.n_slots() > 0) out.block_bytes[out.n_groups++] = states_.entry_bytes();
   out.k_dtype = kv_.k_dtype();
   out.v_dtype = kv_.v_dtype();
+  out.is_dedicated = device_->info().shares_host_memory ? 0 : 1;
   return {};
 }
 
 Status CudaExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
-  const bool has_states = states_.n_slots() > 0 && !n_blocks.empty() && !kv_.is_allocated();
+  if (kv_.is_allocated()) return invalid_argument("the KV cache is allocated already");
+  const bool has_states = states_.n_slots() > 0 && !n_blocks.empty();
   const uint32_t n_entries = has_states ? n_blocks.back() : 0;
   if (has_states) n_blocks = n_blocks.first(n_blocks.size() - 1);
-  BP_TRY(kv_.allocate(*device_, *stream_, n_blocks));
   BP_TRY(states_.allocate(*device_, n_entries));
+  const Status status = kv_.allocate(*device_, *stream_, n_blocks);
+  if (!status.ok()) {  // the host may ask for less
+    states_.release();
+    return status;
+  }
   return stream_->synchronize();
 }
 
 Status CudaExecutable::warm_up(const Progress& progress) {
-  if (progress.report(0, 1)) return cancelled("warming up was stopped");
+  if (!kv_.is_allocated()) return invalid_argument("kv_allocate has not been called");
+  std::vector<StepShape> graphs;
+  if (settings_.uses_graphs && !settings_.waits_after_each_op) {
+    graphs = graph_shapes(largest_shape(options_), options_.max_sequences);
+  }
+  const uint64_t n_all = rehearsed_.size() + graphs.size();
+  uint64_t n_done = 0;
+  const auto report = [&] {
+    return progress.report(n_done++, n_all) ? cancelled("warming up was stopped") : Status();
+  };
   if (workspace_.size() > 0) BP_TRY(stream_->fill(workspace_.data(), 0, workspace_.size()));
-  if (kv_.is_allocated() && settings_.uses_graphs && !settings_.waits_after_each_op) {
-    const StepShape most = largest_shape(options_);
-    BP_TRY(graphs_.capture(plan_, context_of(most), most, options_.max_sequences, progress));
+  for (const StepShape& shape : rehearsed_) {
+    BP_TRY(report());
+    BP_TRY(rehearse(shape));
+  }
+  for (const StepShape& shape : graphs) {
+    BP_TRY(report());
+    BP_TRY(graphs_.capture(plan_, context_of(shape)));
   }
   BP_TRY(stream_->synchronize());
-  if (progress.report(1, 1)) return cancelled("warming up was stopped");
-  return {};
+  return report();
+}
+
+// A step of padding alone: it writes no KV and no state.
+Status CudaExecutable::rehearse(const StepShape& shape) {
+  const uint32_t query_start = 0;
+  bp_batch nobody = make_growable<bp_batch>();
+  nobody.query_start = &query_start;
+  const auto step = [&]() -> Status {
+    BP_TRY(arena_.send(*stream_, in_flight_[0].arena, nobody, shape, {}));
+    BP_TRY(run_stages(context_of(shape)));
+    return stream_->synchronize();
+  };
+  return step().with_context("warming up by a step of " + std::to_string(shape.n_tokens) +
+                             " tokens");
 }
 
 Status CudaExecutable::validate(const bp_batch& batch) const {
@@ -161,7 +206,9 @@ Status CudaExecutable::enqueue(InFlight& step) {
   if (step.timer != nullptr) BP_TRY(step.timer->begin(*stream_));
   for (uint32_t i = 0; i < step.batch.n_block_ops; ++i) {
     const bp_block_op& op = step.batch.block_ops[i];
-    BP_TRY(op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op));
+    const Status status =
+        op.space == BP_BLOCK_OF_STATE ? states_.apply(*stream_, op) : kv_.apply(*stream_, op);
+    BP_TRY(status.with_context("block op " + std::to_string(i)));
   }
   if (step.is_computed) BP_TRY(compute(step));
   if (step.timer != nullptr) BP_TRY(step.timer->end(*stream_));
@@ -178,7 +225,7 @@ Status CudaExecutable::collect(uint64_t ticket) {
   }
   const InFlight& step = step_of(ticket);
   last_collected_ = ticket;
-  Status status = step.is_done->synchronize();
+  Status status = wait_for(*step.is_done, kPolling);
   if (status.ok() && step.timer != nullptr) status = log_time(step, ticket);
   const bool has_results = status.ok() && step.is_computed;
   if (has_results) {
@@ -186,7 +233,7 @@ Status CudaExecutable::collect(uint64_t ticket) {
     fail_unknown(step.batch);
   }
   chosen_.assign(n_samples_of(step.batch), -1);
-  if (!has_results) return status;
+  if (!has_results) return failed_in_flight(status, ticket);
   outputs_.hand_over(step.batch, step.sequence_of, step.outputs);
   RowSampler::hand_over(step.batch, step.sequence_of, step.samples, chosen_);
   return {};
@@ -199,9 +246,20 @@ Status CudaExecutable::log_time(const InFlight& step, uint64_t ticket) const {
   return {};
 }
 
+// Work that fails after its submit is not told apart by the device.
+Status CudaExecutable::failed_in_flight(const Status& status, uint64_t ticket) const {
+  const Status of_step = status.with_context("step " + std::to_string(ticket));
+  if (status.ok() || settings_.waits_after_each_op || plan_.stages.empty()) return of_step;
+  return {of_step.code(), of_step.message() + "; one of its ops, " + plan_.stages.front().op +
+                              " to " + plan_.stages.back().op +
+                              ", or one before: `synchronous: true` names it"};
+}
+
 Status CudaExecutable::prepare_transfer(bp_kv_image_info& out) {
   if (kv_.is_allocated()) return invalid_argument("transfers are prepared before kv_allocate");
   BP_TRY(transfer_.allocate(*device_));
+  KernelLoader loader(*device_);
+  BP_TRY(transfer_.load_kernels(loader, kv_));
   transfer_.images().describe(out);
   return {};
 }
@@ -288,16 +346,18 @@ StageContext CudaExecutable::context_of(const StepShape& shape) {
 Status CudaExecutable::compute(const InFlight& step) {
   const bp_batch& batch = step.batch;
   const StepGraphs::Match match = graphs_.find(shape_of(batch));
-  BP_TRY(arena_.send(*stream_, step.arena, batch, match.shape,
-                     {step.is_running.data(), batch.n_seqs}));
+  BP_TRY(
+      arena_.send(*stream_, step.arena, batch, match.shape, {step.is_running.data(), batch.n_seqs})
+          .with_context("the batch"));
   // Not in the graphs: steps without such ids do not pay for it.
   if (std::any_of(batch.tokens, batch.tokens + batch.n_tokens, [](int32_t id) { return id < 0; })) {
     BP_TRY(sampler_.put_chosen(*stream_, arena_.tokens(), batch.n_tokens, n_ids_));
   }
   const StageContext context = context_of(match.shape);
-  BP_TRY(match.graph != nullptr ? stream_->run(*match.graph) : run_stages(context));
-  BP_TRY(outputs_.bring(batch, context, step.outputs));
-  return sampler_.bring(*stream_, batch, step.samples);
+  BP_TRY(match.graph != nullptr ? stream_->run(*match.graph).with_context("the graph of the ops")
+                                : run_stages(context));
+  BP_TRY(outputs_.bring(batch, context, step.outputs).with_context("the outputs"));
+  return sampler_.bring(*stream_, batch, step.samples).with_context("the tokens chosen");
 }
 
 Status CudaExecutable::run_stages(const StageContext& context) {

@@ -57,11 +57,14 @@ class CudaExecutable : public Executable {
   [[nodiscard]] InFlight& step_of(uint64_t ticket) { return in_flight_[ticket % kMaxInFlight]; }
   [[nodiscard]] static StepShape shape_of(const bp_batch& batch);
   [[nodiscard]] StageContext context_of(const StepShape& shape);
+  Status load_kernels();
+  Status rehearse(const StepShape& shape);
   [[nodiscard]] bool begin_sequences(InFlight& step) const;
   static void poll_stop(const bp_batch& batch);
   void fail_unknown(const bp_batch& batch) const;
   Status log_time(const InFlight& step, uint64_t ticket) const;
   Status enqueue(InFlight& step);
+  [[nodiscard]] Status failed_in_flight(const Status& status, uint64_t ticket) const;
   Status compute(const InFlight& step);
   Status run_stages(const StageContext& context);
 
@@ -79,6 +82,7 @@ class CudaExecutable : public Executable {
   StepOutputs outputs_;
   RowSampler sampler_;
   StepArena arena_;
+  std::vector<StepShape> rehearsed_;  // by warm_up: between them they take every kernel
   StepGraphs graphs_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<MatrixLibrary> library_;        // null where the device has none

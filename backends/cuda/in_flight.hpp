@@ -3,6 +3,7 @@
 // flight: the host packs the second while the first computes. What the device has is there once:
 // copies in, kernels and copies out of all steps follow one another in one stream.
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -13,6 +14,13 @@
 namespace bp::cuda {
 
 inline constexpr uint32_t kMaxInFlight = 2;
+
+// How long collect asks for the end of a step before it sleeps until then: waking up takes tens of
+// microseconds, in which a device without a second step would be idle. Most steps that only decode
+// end within it; the thread yields between questions.
+inline constexpr std::chrono::microseconds kPolling{5000};
+
+[[nodiscard]] Status wait_for(Event& event, std::chrono::microseconds polling);
 
 struct InFlight {
   bp_batch batch{};                   // its memory is the host's until collect

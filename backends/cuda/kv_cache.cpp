@@ -60,7 +60,6 @@ uint64_t KvCache::block_bytes(uint32_t group) const {
 }
 
 Status KvCache::allocate(Device& device, Stream& stream, std::span<const uint32_t> n_blocks) {
-  if (is_allocated_) return invalid_argument("the KV cache is allocated already");
   if (n_blocks.size() != n_groups_) {
     return invalid_argument("block counts of " + std::to_string(n_blocks.size()) +
                             " KV groups were given, the program has " + std::to_string(n_groups_));

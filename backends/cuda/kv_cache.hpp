@@ -24,7 +24,8 @@ class KvCache {
   [[nodiscard]] bool is_allocated() const { return is_allocated_; }
   [[nodiscard]] std::span<const uint32_t> n_blocks() const { return n_blocks_; }
 
-  // n_blocks of each group, in one allocation; contents begin as zeros when the stream is done.
+  // n_blocks of each group, in one allocation, once; contents begin as zeros when the stream is
+  // done.
   Status allocate(Device& device, Stream& stream, std::span<const uint32_t> n_blocks);
 
   // Clears or copies a block in all slots of its group. Indices are in range.

@@ -24,6 +24,11 @@ Status StateCache::allocate(Device& device, uint32_t n_entries) {
   return {};
 }
 
+void StateCache::release() {
+  memory_ = Memory();
+  n_entries_ = 0;
+}
+
 Status StateCache::apply(Stream& stream, const bp_block_op& op) const {
   const Slot& slot = slots_[op.index];
   const uint64_t n_bytes = slot.n_floats * sizeof(float);

@@ -21,6 +21,7 @@ class StateCache {
   [[nodiscard]] uint64_t entry_bytes() const;
 
   Status allocate(Device& device, uint32_t n_entries);
+  void release();
   // Clears or copies an entry of one slot. Indices are in range.
   Status apply(Stream& stream, const bp_block_op& op) const;
 

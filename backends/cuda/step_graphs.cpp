@@ -25,24 +25,25 @@ std::vector<uint32_t> graph_sizes(uint32_t max_tokens) {
   return sizes;
 }
 
-Status StepGraphs::capture(const Plan& plan, const StageContext& context, const StepShape& most,
-                           uint32_t max_sequences, const Progress& progress) {
-  const auto sizes = graph_sizes(std::min(most.n_tokens, max_sequences));
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (progress.report(i, sizes.size())) return cancelled("warming up was stopped");
-    StageContext own = context;
-    own.shape = most;
-    own.shape.n_tokens = own.shape.n_seqs = sizes[i];
-    own.shape.is_decode = true;
-    for (uint32_t& n : own.shape.n_output_rows) n = std::min(n, sizes[i]);
-    own.shape.n_samples = std::min(most.n_samples, sizes[i]);
-    BP_TRY(own.stream.begin_capture());
-    const Status status = plan.enqueue(own);
-    auto graph = own.stream.end_capture();  // also after an error: the stream must work again
-    BP_TRY(status);
-    if (!graph.ok()) return graph.status();
-    by_tokens_[sizes[i]] = {std::move(graph).value(), own.shape};
+std::vector<StepShape> graph_shapes(const StepShape& most, uint32_t max_sequences) {
+  std::vector<StepShape> shapes;
+  for (const uint32_t size : graph_sizes(std::min(most.n_tokens, max_sequences))) {
+    StepShape& shape = shapes.emplace_back(most);
+    shape.n_tokens = shape.n_seqs = size;
+    shape.is_decode = true;
+    for (uint32_t& n : shape.n_output_rows) n = std::min(n, size);
+    shape.n_samples = std::min(most.n_samples, size);
   }
+  return shapes;
+}
+
+Status StepGraphs::capture(const Plan& plan, const StageContext& context) {
+  BP_TRY(context.stream.begin_capture());
+  const Status status = plan.enqueue(context);
+  auto graph = context.stream.end_capture();  // also after an error: the stream must work again
+  BP_TRY(status);
+  if (!graph.ok()) return graph.status();
+  by_tokens_[context.shape.n_tokens] = {std::move(graph).value(), context.shape};
   return {};
 }
 

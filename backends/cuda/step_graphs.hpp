@@ -7,19 +7,20 @@
 #include <vector>
 
 #include "backends/cuda/plan/plan.hpp"
-#include "backplane/backend.hpp"
 
 namespace bp::cuda {
 
 // The numbers of tokens that have a graph, ascending, from 1 to at most max_tokens.
 [[nodiscard]] std::vector<uint32_t> graph_sizes(uint32_t max_tokens);
 
+// Those steps, whole: of as many sequences that decode, with as many rows of every output.
+[[nodiscard]] std::vector<StepShape> graph_shapes(const StepShape& most, uint32_t max_sequences);
+
 class StepGraphs {
  public:
-  // Captures a graph for each size. `context` is that of any step: shape aside, a step changes only
-  // what its addresses hold. most bounds the sizes.
-  Status capture(const Plan& plan, const StageContext& context, const StepShape& most,
-                 uint32_t max_sequences, const Progress& progress);
+  // Captures the steps of the context's shape: shape aside, a step changes only what its addresses
+  // hold.
+  Status capture(const Plan& plan, const StageContext& context);
 
   struct Match {
     Graph* graph = nullptr;  // null where there is none for such steps

@@ -36,6 +36,12 @@ Result<Memory> StepOutputs::make_room(Device& device) const {
   return device.allocate(MemoryKind::kPinned, room_bytes_, kPurpose);
 }
 
+Status StepOutputs::load_kernels(Stream& loader) const {
+  ColumnsParams p;
+  p.n_rows = p.n = 1;
+  return loader.launch(columns_kernel(), columns_geometry(p), p);
+}
+
 const Buffer& StepOutputs::buffer_of(const bp_output& output) const {
   return plan_->buffers[plan_->outputs[output.output]];
 }

@@ -16,6 +16,8 @@ class StepOutputs {
   // Pinned memory that the rows of a step come to.
   Result<Memory> make_room(Device& device) const;
 
+  Status load_kernels(Stream& loader) const;
+
   // Rows of all outputs one after another, but for those of which no logits are wanted.
   Status bring(const bp_batch& batch, const StageContext& context, const Memory& room) const;
   // From there to the host's, where sequences are BP_SEQ_OK. sequence_of of tokens.

@@ -206,7 +206,7 @@ Result<uint32_t> choose_n_blocks(const BenchOptions& options, const bp_memory_in
   uint64_t block_bytes = 0;
   for (uint32_t g = 0; g < memory.n_groups; ++g) block_bytes += memory.block_bytes[g];
   const uint64_t affordable =
-      block_bytes == 0 ? UINT32_MAX : memory.available_bytes / 2 / block_bytes;
+      block_bytes == 0 ? UINT32_MAX : runtime::kv_budget(memory) / block_bytes;
   const uint32_t longest = longest_context(options, *depths.rbegin());
   const uint64_t least = BenchSession::blocks_needed(memory, 1, longest);
   if (affordable < least) {

@@ -27,8 +27,10 @@ Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint3
   limits.max_output_rows = std::min(max_rows, limits.max_step_tokens) * model.program.c().n_outputs;
   BP_ASSIGN(runtime::CompiledModel compiled,
             runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
-  BP_ASSIGN(const runtime::KvPlan plan, runtime::plan_kv(compiled, context, std::nullopt));
-  BP_TRY(runtime::allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
+  BP_ASSIGN(const runtime::KvPlan plan, runtime::plan_kv(compiled.memory, compiled.state_bytes,
+                                                         compiled.limits, context, std::nullopt));
+  const uint32_t n_blocks = (context - 1) / compiled.memory.block_size + 2;  // and the null block
+  BP_TRY(runtime::allocate_kv(compiled, std::min(plan.n_blocks, n_blocks), plan.n_state_entries));
   BP_TRY(compiled.executable.warm_up(nullptr));
   return SingleSequence(std::move(runtime), std::move(compiled), context);
 }

@@ -21,13 +21,13 @@ kv::BlockManager::Options block_options(const EngineParts& parts) {
 }  // namespace
 
 StepState::StepState(EngineParts engine_parts)
-    : parts(std::move(engine_parts)),
+    : batches{{{engine_parts.n_vocab, engine_parts.logits_output, engine_parts.max_candidates},
+               {engine_parts.n_vocab, engine_parts.logits_output, engine_parts.max_candidates}}},
+      parts(std::move(engine_parts)),
       kv(block_options(parts)),
       swap(parts.transfer, parts.limits.swap_bytes),
       mailbox(parts.limits.max_queue),
-      budget(parts.limits.max_step_us, parts.limits.max_step_tokens),
-      batches{{{parts.n_vocab, parts.logits_output, parts.max_candidates},
-               {parts.n_vocab, parts.logits_output, parts.max_candidates}}} {
+      budget(parts.limits.max_step_us, parts.limits.max_step_tokens) {
   context = static_cast<uint32_t>(
       std::min<uint64_t>(parts.limits.context, uint64_t{kv.n_usable()} * kv.block_size()));
   stats.kv_blocks.set(kv.n_usable());

@@ -31,6 +31,7 @@ struct BegunStep {
 struct StepState {
   explicit StepState(EngineParts engine_parts);
 
+  std::array<Batch, 2> batches;  // taken in turn; a lost device has them until it is destroyed
   EngineParts parts;
   kv::BlockManager kv;
   Swap swap;             // before the sequences, which give room back
@@ -42,7 +43,6 @@ struct StepState {
   SequenceList sequences;
   SequenceList ended, ended_before;  // since the steps in flight were planned
   ScheduleColumns columns;
-  std::array<Batch, 2> batches;  // taken in turn
   std::optional<BegunStep> running, ahead;
   SampleRoom sample_room;
   Events events;

@@ -5,7 +5,9 @@
 namespace bp::plugin {
 
 ExecutableHandle::ExecutableHandle(ExecutableHandle&& other) noexcept
-    : factory_(std::move(other.factory_)), executable_(std::exchange(other.executable_, nullptr)) {}
+    : factory_(std::move(other.factory_)),
+      executable_(std::exchange(other.executable_, nullptr)),
+      calls_(std::move(other.calls_)) {}
 
 ExecutableHandle::~ExecutableHandle() {
   if (executable_ != nullptr) factory_->destroy_executable(executable_);
@@ -13,28 +15,28 @@ ExecutableHandle::~ExecutableHandle() {
 
 Result<bp_memory_info> ExecutableHandle::memory() const {
   auto info = make_growable<bp_memory_info>();
-  BP_TRY(call([&](bp_error* error) { return factory_->memory(executable_, &info, error); }));
+  BP_TRY(calls()([&](bp_error* error) { return factory_->memory(executable_, &info, error); }));
   return info;
 }
 
 Status ExecutableHandle::kv_allocate(std::span<const uint32_t> n_blocks) const {
   const auto n_groups = static_cast<uint32_t>(n_blocks.size());
-  return call([&](bp_error* error) {
+  return calls()([&](bp_error* error) {
     return factory_->kv_allocate(executable_, n_blocks.data(), n_groups, error);
   });
 }
 
 Status ExecutableHandle::warm_up(const bp_progress* progress) const {
-  return call([&](bp_error* error) { return factory_->warm_up(executable_, progress, error); });
+  return calls()([&](bp_error* error) { return factory_->warm_up(executable_, progress, error); });
 }
 
 Status ExecutableHandle::submit(const bp_batch& batch, uint64_t& ticket) const {
-  return call(
+  return calls()(
       [&](bp_error* error) { return factory_->submit(executable_, &batch, &ticket, error); });
 }
 
 Status ExecutableHandle::collect(uint64_t ticket) const {
-  return call([&](bp_error* error) { return factory_->collect(executable_, ticket, error); });
+  return calls()([&](bp_error* error) { return factory_->collect(executable_, ticket, error); });
 }
 
 namespace {
@@ -126,12 +128,13 @@ Result<std::optional<bp_memory_plan>> BackendHandle::plan_memory(
 
 Result<ExecutableHandle> BackendHandle::compile(const bp_program& program,
                                                 const bp_compile_options& options) const {
+  auto calls = std::make_unique<ExecutableCalls>();
   bp_executable* executable = nullptr;
   BP_TRY(call([&](bp_error* error) {
     return factory_->compile(backend_, &program, &options, &executable, error);
   }));
   if (executable == nullptr) return internal_error("compile succeeded without an executable");
-  return ExecutableHandle(factory_, executable);
+  return ExecutableHandle(factory_, executable, std::move(calls));
 }
 
 }  // namespace bp::plugin

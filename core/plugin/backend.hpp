@@ -12,6 +12,7 @@
 #include "backplane/ext/device_sampling.h"
 #include "backplane/ext/memory_plan.h"
 #include "backplane/status.hpp"
+#include "core/plugin/call.hpp"
 #include "core/plugin/params.hpp"
 
 namespace bp::plugin {
@@ -37,14 +38,18 @@ class ExecutableHandle {
   Status collect(uint64_t ticket) const;
 
   [[nodiscard]] bp_executable* c() const { return executable_; }
+  // What all its calls go through, those of extensions too.
+  [[nodiscard]] ExecutableCalls& calls() const { return *calls_; }
 
  private:
   friend class BackendHandle;
-  ExecutableHandle(std::shared_ptr<const bp_backend_factory> factory, bp_executable* executable)
-      : factory_(std::move(factory)), executable_(executable) {}
+  ExecutableHandle(std::shared_ptr<const bp_backend_factory> factory, bp_executable* executable,
+                   std::unique_ptr<ExecutableCalls> calls)
+      : factory_(std::move(factory)), executable_(executable), calls_(std::move(calls)) {}
 
   std::shared_ptr<const bp_backend_factory> factory_;
   bp_executable* executable_;
+  std::unique_ptr<ExecutableCalls> calls_;
 };
 
 class BackendHandle {

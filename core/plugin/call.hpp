@@ -1,6 +1,8 @@
 #pragma once
 // Calls into a plugin: its error becomes a Status, and an exception, which the ABI forbids, too.
 
+#include <utility>
+
 #include "backplane/plugin.hpp"
 #include "backplane/status.hpp"
 
@@ -16,5 +18,21 @@ Status call(F&& f) {
     return internal_error("the plugin threw an exception across the ABI, which it must not");
   }
 }
+
+// Calls to one executable and to its extensions. After DEVICE_LOST the ABI allows no more of them
+// but destroy: they give that error again. [step]
+class ExecutableCalls {
+ public:
+  template <class F>
+  Status operator()(F&& f) {
+    if (!lost_.ok()) return lost_;
+    const Status status = call(std::forward<F>(f));
+    if (status.code() == Code::kDeviceLost) lost_ = status;
+    return status;
+  }
+
+ private:
+  Status lost_;
+};
 
 }  // namespace bp::plugin

@@ -5,6 +5,10 @@
 
 namespace bp::plugin {
 
+KvTransfer::KvTransfer(const bp_kv_transfer& table, const ExecutableHandle& executable,
+                       const bp_kv_image_info& info)
+    : table_(table), executable_(executable.c()), calls_(&executable.calls()), info_(info) {}
+
 Result<std::optional<KvTransfer>> KvTransfer::prepare(const BackendHandle& backend,
                                                       const ExecutableHandle& executable) {
   const auto* offered = static_cast<const bp_kv_transfer*>(backend.extension(BP_KV_TRANSFER_ID));
@@ -15,16 +19,17 @@ Result<std::optional<KvTransfer>> KvTransfer::prepare(const BackendHandle& backe
     return internal_error("a required function of bp_kv_transfer is missing");
   }
   auto info = make_growable<bp_kv_image_info>();
-  BP_TRY(call([&](bp_error* error) { return table.prepare(executable.c(), &info, error); }));
+  BP_TRY(executable.calls()(
+      [&](bp_error* error) { return table.prepare(executable.c(), &info, error); }));
   if (info.n_groups > std::size(info.image_bytes)) {
     return internal_error("images of KV blocks have impossible groups");
   }
-  return std::optional(KvTransfer(table, executable.c(), info));
+  return std::optional(KvTransfer(table, executable, info));
 }
 
 Status KvTransfer::export_blocks(uint32_t group, std::span<const int32_t> blocks,
                                  std::span<uint8_t> images) const {
-  return call([&](bp_error* error) {
+  return (*calls_)([&](bp_error* error) {
     return table_.export_blocks(executable_, group, blocks.data(),
                                 static_cast<uint32_t>(blocks.size()), images.data(), images.size(),
                                 error);
@@ -33,7 +38,7 @@ Status KvTransfer::export_blocks(uint32_t group, std::span<const int32_t> blocks
 
 Status KvTransfer::import_blocks(uint32_t group, std::span<const int32_t> blocks,
                                  std::span<const uint8_t> images) const {
-  return call([&](bp_error* error) {
+  return (*calls_)([&](bp_error* error) {
     return table_.import_blocks(executable_, group, blocks.data(),
                                 static_cast<uint32_t>(blocks.size()), images.data(), images.size(),
                                 error);

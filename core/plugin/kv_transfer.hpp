@@ -11,6 +11,7 @@
 namespace bp::plugin {
 
 class BackendHandle;
+class ExecutableCalls;
 class ExecutableHandle;
 
 // The executable outlives it.
@@ -30,11 +31,12 @@ class KvTransfer {
                        std::span<const uint8_t> images) const;
 
  private:
-  KvTransfer(const bp_kv_transfer& table, bp_executable* executable, const bp_kv_image_info& info)
-      : table_(table), executable_(executable), info_(info) {}
+  KvTransfer(const bp_kv_transfer& table, const ExecutableHandle& executable,
+             const bp_kv_image_info& info);
 
   bp_kv_transfer table_;
   bp_executable* executable_;
+  ExecutableCalls* calls_;
   bp_kv_image_info info_;
 };
 

@@ -164,38 +164,44 @@ namespace {
 
 // Entries, that of zeros included: as half of the budget has room for, and what the needed blocks
 // leave of it.
-uint32_t plan_states(const CompiledModel& compiled, uint64_t budget, uint64_t needed_bytes) {
-  if (compiled.state_bytes == 0) return 0;
+uint32_t plan_states(uint64_t state_bytes, uint32_t max_sequences, uint64_t budget,
+                     uint64_t needed_bytes) {
+  if (state_bytes == 0) return 0;
   const uint64_t room = std::min(budget / 2, budget - std::min(budget, needed_bytes));
-  const uint64_t n = std::max<uint64_t>(room / compiled.state_bytes, 2);
-  return static_cast<uint32_t>(std::min<uint64_t>(n, uint64_t{compiled.limits.max_sequences} + 1));
+  const uint64_t n = std::max<uint64_t>(room / state_bytes, 2);
+  return static_cast<uint32_t>(std::min<uint64_t>(n, uint64_t{max_sequences} + 1));
 }
 
 }  // namespace
 
-Result<KvPlan> plan_kv(const CompiledModel& compiled, uint32_t asked_context,
+uint64_t kv_budget(const bp_memory_info& memory) {
+  return memory.is_dedicated == 1 ? memory.available_bytes : memory.available_bytes / 2;
+}
+
+Result<KvPlan> plan_kv(const bp_memory_info& memory, uint64_t state_bytes,
+                       const CompileLimits& limits, uint32_t asked_context,
                        std::optional<uint64_t> kv_bytes) {
   constexpr uint64_t kSequencesAtFullLength = 16;
   constexpr uint64_t kMostBlocks = 1u << 30;
-  const bp_memory_info& memory = compiled.memory;
-  const CompileLimits& limits = compiled.limits;
   uint64_t block_bytes = 0;
   for (uint32_t g = 0; g < memory.n_groups; ++g) block_bytes += memory.block_bytes[g];
-  const uint64_t budget = kv_bytes.value_or(memory.available_bytes / 2);
+  const uint64_t budget = kv_bytes.value_or(kv_budget(memory));
   const uint64_t per_sequence = (limits.context + memory.block_size - 1) / memory.block_size;
   const uint64_t needed = 1 + (asked_context == 0 ? 1 : per_sequence);
-  const uint32_t n_state_entries = plan_states(compiled, budget, needed * block_bytes);
-  const uint64_t for_state = std::min(budget, n_state_entries * compiled.state_bytes);
+  const uint32_t n_state_entries =
+      plan_states(state_bytes, limits.max_sequences, budget, needed * block_bytes);
+  const uint64_t for_state = std::min(budget, n_state_entries * state_bytes);
   const uint64_t n_full = std::min<uint64_t>(limits.max_sequences, kSequencesAtFullLength);
   const uint64_t wanted = 1 + per_sequence * n_full;
   const uint64_t affordable = block_bytes == 0 ? wanted : (budget - for_state) / block_bytes;
+  const bool is_filled = kv_bytes || memory.is_dedicated == 1;
   const uint64_t n_blocks =
-      std::min(kMostBlocks, kv_bytes ? affordable : std::min(wanted, affordable));
+      std::min(kMostBlocks, is_filled ? affordable : std::min(wanted, affordable));
   if (n_blocks < needed) {
     return out_of_memory(fmt::format(
         "the KV cache needs {:.1f} MB for a context of {} tokens, and {:.1f} MB may be used; lower "
         "`context`, or raise `backend: kv: memory`",
-        static_cast<double>(needed * block_bytes + 2 * compiled.state_bytes) / 1e6,
+        static_cast<double>(needed * block_bytes + 2 * state_bytes) / 1e6,
         asked_context == 0 ? memory.block_size : limits.context,
         static_cast<double>(budget) / 1e6));
   }

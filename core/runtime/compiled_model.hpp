@@ -60,10 +60,15 @@ struct KvPlan {
   uint32_t context = 0;          // tokens of the longest sequence that fits
 };
 
-// `asked_context` 0: as much as fits, at most limits.context. By default as many blocks and state
-// entries as the sequences can use at once, within half of the memory that is available; state
-// takes at most half of it, but one entry in any case. Errors say what is needed.
-Result<KvPlan> plan_kv(const CompiledModel& compiled, uint32_t asked_context,
+// What KV memory and state may take where the configuration leaves it open: all of memory that is
+// the backend's own, half of what everything else lives in too.
+[[nodiscard]] uint64_t kv_budget(const bp_memory_info& memory);
+
+// `asked_context` 0: as much as fits, at most limits.context. Blocks fill `kv_bytes`, or dedicated
+// memory; of other memory they take what the sequences can use at once. State takes at most half,
+// but one entry in any case. Errors say what is needed.
+Result<KvPlan> plan_kv(const bp_memory_info& memory, uint64_t state_bytes,
+                       const CompileLimits& limits, uint32_t asked_context,
                        std::optional<uint64_t> kv_bytes);
 
 // Gives the executable its KV memory and state entries.

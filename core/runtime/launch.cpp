@@ -172,7 +172,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   BP_ASSIGN(CompiledModel compiled,
             compile_model(runtime, config, std::move(loaded), limits, progress));
   const model::LoadedModel& model = compiled.parts->model;
-  BP_ASSIGN(const KvPlan plan, plan_kv(compiled, config.context, config.backend.kv_bytes));
+  BP_ASSIGN(const KvPlan plan, plan_kv(compiled.memory, compiled.state_bytes, compiled.limits,
+                                       config.context, config.backend.kv_bytes));
   BP_TRY(allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
   BP_TRY(compiled.executable.warm_up(progress));
   log_launch(config, compiled, plan);

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "backends/cuda/device/device_error.hpp"
+
 namespace bp::cuda {
 
 namespace {
@@ -26,7 +28,7 @@ Result<CublasFunctions> load() {
 Result<std::unique_ptr<Cublas>> Cublas::open() {
   BP_ASSIGN(const CublasFunctions functions, load());
   auto cublas = std::make_unique<Cublas>(functions);
-  BP_TRY(cublas_status(functions.Create(&cublas->handle_), "cublasLtCreate"));
+  BP_TRY(cublas->status(functions.Create(&cublas->handle_), "cublasLtCreate"));
   return cublas;
 }
 
@@ -34,11 +36,10 @@ Cublas::~Cublas() {
   if (handle_ != nullptr) static_cast<void>(functions_.Destroy(handle_));
 }
 
-Status cublas_status(cublasStatus_t status, const std::string& call) {
+Status Cublas::status(cublasStatus_t status, const std::string& call,
+                      const Status& of_device) const {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
-  const std::string message = call + " failed with status " + std::to_string(status);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return unsupported(message);
-  return status == CUBLAS_STATUS_ALLOC_FAILED ? out_of_memory(message) : internal_error(message);
+  return library_error(call, functions_.GetStatusName(status), of_device);
 }
 
 }  // namespace bp::cuda

@@ -17,7 +17,7 @@ struct CublasFunctions {
   X(MatmulDescCreate)                                                                         \
   X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) \
       X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)    \
-          X(MatmulAlgoGetHeuristic) X(Matmul)
+          X(MatmulAlgoGetHeuristic) X(Matmul) X(GetStatusName)
 #define BP_CUBLAS_MEMBER(name) decltype(&cublasLt##name) name = nullptr;
   BP_CUBLAS_FUNCTIONS(BP_CUBLAS_MEMBER)
 #undef BP_CUBLAS_MEMBER
@@ -34,12 +34,13 @@ class Cublas {
 
   [[nodiscard]] const CublasFunctions& functions() const { return functions_; }
   [[nodiscard]] cublasLtHandle_t handle() const { return handle_; }  // [any-thread]
+  // library_error by the status's name, or OK.
+  [[nodiscard]] Status status(cublasStatus_t status, const std::string& call,
+                              const Status& of_device = {}) const;
 
  private:
   CublasFunctions functions_;
   cublasLtHandle_t handle_ = nullptr;
 };
-
-[[nodiscard]] Status cublas_status(cublasStatus_t status, const std::string& call);
 
 }  // namespace bp::cuda

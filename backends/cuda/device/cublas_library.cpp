@@ -1,8 +1,9 @@
 #include "backends/cuda/device/cublas_library.hpp"
 
+#include "backends/cuda/device/cuda_status.hpp"
 #include "backends/cuda/kernels/formats/planes.hpp"
 
-#define BP_CUBLAS(name, ...) BP_TRY(cublas_status(lt_.name(__VA_ARGS__), "cublasLt" #name))
+#define BP_CUBLAS(name, ...) BP_TRY(cublas_.status(lt_.name(__VA_ARGS__), "cublasLt" #name))
 
 namespace bp::cuda {
 
@@ -25,6 +26,18 @@ cudaDataType_t type_of(bp_dtype dtype) {
   }
 }
 
+// Whether earlier work has failed, which a call of the library does not say. A stream that is being
+// captured may be asked this and nothing more.
+Status state_of_device(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture{};
+  cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+  if (error == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
+    error = cudaStreamQuery(stream);
+  }
+  if (error == cudaErrorNotReady) error = cudaSuccess;
+  return cuda_status(error, "work before it");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MatrixLibrary>> CublasLibrary::open(const Cublas& cublas, Device& device,
@@ -43,11 +56,11 @@ Result<std::unique_ptr<CublasLibrary>> CublasLibrary::make(const Cublas& cublas,
                                                            cudaStream_t stream, Memory workspace) {
   auto library = std::make_unique<CublasLibrary>(cublas, stream, std::move(workspace));
   const CublasFunctions& functions = cublas.functions();
-  BP_TRY(cublas_status(
+  BP_TRY(cublas.status(
       functions.MatmulDescCreate(&library->description_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
   const cublasOperation_t transposed = CUBLAS_OP_T;
-  BP_TRY(cublas_status(
+  BP_TRY(cublas.status(
       functions.MatmulDescSetAttribute(library->description_, CUBLASLT_MATMUL_DESC_TRANSA,
                                        &transposed, sizeof transposed),
       "cublasLtMatmulDescSetAttribute"));
@@ -82,7 +95,7 @@ Status CublasLibrary::find_algorithm(Chosen& chosen) {
   cublasLtMatmulPreference_t preference = nullptr;
   BP_CUBLAS(MatmulPreferenceCreate, &preference);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    return cublas_status(
+    return cublas_.status(
         lt_.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
         "cublasLtMatmulPreferenceSetAttribute");
   };
@@ -99,7 +112,7 @@ Status CublasLibrary::find_algorithm(Chosen& chosen) {
         lt_.MatmulAlgoGetHeuristic(cublas_.handle(), description_, chosen.w, chosen.x, chosen.y,
                                    chosen.y, preference, 1, &best, &n_found);
     if (answer != CUBLAS_STATUS_NOT_SUPPORTED) {
-      status = cublas_status(answer, "cublasLtMatmulAlgoGetHeuristic");
+      status = cublas_.status(answer, "cublasLtMatmulAlgoGetHeuristic");
     }
   }
   static_cast<void>(lt_.MatmulPreferenceDestroy(preference));
@@ -142,11 +155,11 @@ Status CublasLibrary::multiply(const LibraryProduct& p) {
   BP_ASSIGN(Chosen* const chosen, choose(p));
   if (!chosen->algorithm) return unsupported("cuBLASLt has no algorithm for the product");
   const float one = 1, zero = 0;
-  const Status status =
-      cublas_status(lt_.Matmul(cublas_.handle(), description_, &one, p.w, chosen->w, p.x, chosen->x,
-                               &zero, p.y, chosen->y, p.y, chosen->y, &*chosen->algorithm,
-                               workspace_.data(), workspace_.size(), stream_),
-                    "cublasLtMatmul");
+  const cublasStatus_t answer = lt_.Matmul(
+      cublas_.handle(), description_, &one, p.w, chosen->w, p.x, chosen->x, &zero, p.y, chosen->y,
+      p.y, chosen->y, &*chosen->algorithm, workspace_.data(), workspace_.size(), stream_);
+  if (answer == CUBLAS_STATUS_SUCCESS) return {};
+  const Status status = cublas_.status(answer, "cublasLtMatmul", state_of_device(stream_));
   if (status.code() == Code::kUnsupported) chosen->algorithm.reset();
   return status;
 }

@@ -69,6 +69,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index, const DeviceChoices&
   info.n_multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
   info.shared_bytes_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
   info.total_bytes = properties.totalGlobalMem;
+  info.shares_host_memory = properties.integrated != 0;
   if (info.compute_capability < kMinCapability) {
     return unsupported(info.name + " has compute capability " + std::to_string(properties.major) +
                        "." + std::to_string(properties.minor) + ", 8.0 or higher is needed");
@@ -99,6 +100,13 @@ Status CudaDevice::make_current() const {
   return {};
 }
 
+Status CudaDevice::status_of(cudaError_t error, const std::string& call) {
+  const Status status = cuda_status(error, call);
+  if (status.code() != Code::kOutOfMemory) return status;
+  const Result<uint64_t> free = free_bytes();
+  return free.ok() ? with_free_bytes(status, info_, free.value()) : status;
+}
+
 Status CudaDevice::allow_shared_memory(const Launch& launch) {
   const uint32_t wanted = launch.geometry.shared_bytes;
   if (wanted <= kSharedBytesOfAnyLaunch) return {};
@@ -120,6 +128,16 @@ Status CudaDevice::allow_shared_memory(const Launch& launch) {
   return {};
 }
 
+// Asking for a kernel's attributes loads its code where that is put off (CUDA_MODULE_LOADING).
+Status CudaDevice::load(const Launch& launch) {
+  BP_TRY(make_current());
+  cudaFuncAttributes attributes{};
+  BP_TRY(
+      status_of(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(launch.function)),
+                std::string("loading kernel ") + launch.name));
+  return allow_shared_memory(launch);
+}
+
 Result<uint64_t> CudaDevice::free_bytes() {
   BP_TRY(make_current());
   size_t free = 0, total = 0;
@@ -136,7 +154,8 @@ Result<Memory> CudaDevice::allocate(MemoryKind kind, size_t n_bytes, const std::
                                 : cudaHostAlloc(&data, n_bytes, cudaHostAllocDefault);
   if (error == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
-    BP_ASSIGN(const uint64_t free, free_bytes());
+    const bool is_pinned = kind == MemoryKind::kPinned;
+    BP_ASSIGN(const uint64_t free, is_pinned ? Result<uint64_t>(free_host_bytes()) : free_bytes());
     return does_not_fit(info_, kind, n_bytes, free, purpose);
   }
   BP_TRY(cuda_status(error, kind == MemoryKind::kDevice ? "cudaMalloc" : "cudaHostAlloc"));

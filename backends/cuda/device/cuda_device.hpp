@@ -24,10 +24,13 @@ class CudaDevice : public Device {
   Result<std::unique_ptr<Stream>> make_stream() override;
   Result<std::unique_ptr<Event>> make_event() override;
   Result<std::unique_ptr<Timer>> make_timer() override;
+  Status load(const Launch& launch) override;
   Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) override;
 
   // The runtime keeps one current device per host thread, and steps move between threads.
   [[nodiscard]] Status make_current() const;
+  // cuda_status, and what is free where the call is out of memory.
+  [[nodiscard]] Status status_of(cudaError_t error, const std::string& call);
   // Before a launch of that much shared memory on the current device. A limit is never lowered.
   [[nodiscard]] Status allow_shared_memory(const Launch& launch);
 

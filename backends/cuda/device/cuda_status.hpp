@@ -8,8 +8,7 @@
 
 namespace bp::cuda {
 
-// The error with the name of the call: out of memory, a lost device (the context is of no use any
-// more), or an internal one. OK for cudaSuccess.
+// device_error, or OK for cudaSuccess.
 [[nodiscard]] Status cuda_status(cudaError_t error, const std::string& call);
 
 }  // namespace bp::cuda

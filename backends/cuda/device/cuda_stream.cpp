@@ -21,6 +21,14 @@ Status CudaEvent::synchronize() {
   return {};
 }
 
+Result<bool> CudaEvent::is_done() {
+  BP_TRY(device_.make_current());
+  const cudaError_t error = cudaEventQuery(event_);
+  if (error == cudaErrorNotReady) return false;
+  BP_TRY(cuda_status(error, "cudaEventQuery"));
+  return true;
+}
+
 Result<std::unique_ptr<Timer>> CudaTimer::open(const CudaDevice& device) {
   BP_TRY(device.make_current());
   auto timer = std::make_unique<CudaTimer>(device);
@@ -68,10 +76,11 @@ Status CudaStream::launch(const Launch& launch) {
   BP_TRY(device_.allow_shared_memory(launch));
   const Geometry& g = launch.geometry;
   void* params = const_cast<void*>(launch.params);
-  return cuda_status(cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
-                                      dim3(g.grid[0], g.grid[1], g.grid[2]),
-                                      dim3(g.n_threads, 1, 1), &params, g.shared_bytes, stream_),
-                     std::string("kernel ") + launch.name);
+  return device_.status_of(
+      cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
+                       dim3(g.grid[0], g.grid[1], g.grid[2]), dim3(g.n_threads, 1, 1), &params,
+                       g.shared_bytes, stream_),
+      std::string("kernel ") + launch.name);
 }
 
 Status CudaStream::copy_to_device(void* to, const void* from, size_t n_bytes) {
@@ -123,8 +132,10 @@ Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
   cudaGraphExec_t graph = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
   static_cast<void>(cudaGraphDestroy(captured));
-  BP_TRY(cuda_status(error, "cudaGraphInstantiate"));
-  return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(graph));
+  BP_TRY(device_.status_of(error, "cudaGraphInstantiate"));
+  auto owned = std::make_unique<CudaGraph>(graph);
+  BP_TRY(device_.status_of(cudaGraphUpload(graph, stream_), "cudaGraphUpload"));
+  return std::unique_ptr<Graph>(std::move(owned));
 }
 Status CudaStream::run(Graph& graph) {
   BP_TRY(device_.make_current());

@@ -18,6 +18,7 @@ class CudaEvent : public Event {
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   Status synchronize() override;
+  Result<bool> is_done() override;
   [[nodiscard]] cudaEvent_t get() const { return event_; }
 
  private:

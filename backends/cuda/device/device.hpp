@@ -25,6 +25,7 @@ struct DeviceInfo {
   bool has_byte_tiles = false;    // steps of 9 tokens or more by quantised weights in int8
   bool has_fp8_products = false;  // steps of 64 or more by 8-bit floats, by that library
   uint64_t total_bytes = 0;
+  bool shares_host_memory = false;  // it has none of its own
 };
 
 // Blocks of a grid's second dimension, and of its third; of the first there may be 2^31 - 1.
@@ -98,8 +99,11 @@ class Stream;
 class Event {
  public:
   virtual ~Event() = default;
-  // Waits until what the event was recorded behind is done; at once where it never was.
+  // Waits until what the event was recorded behind is done; at once where it never was. The thread
+  // sleeps meanwhile, and may wake up late.
   virtual Status synchronize() = 0;
+  // Whether synchronize would return at once.
+  virtual Result<bool> is_done() = 0;
 };
 
 // How long the device takes from one point of a stream to another.
@@ -133,7 +137,8 @@ class Stream {
   virtual Status wait(Event& event) = 0;
   virtual Status synchronize() = 0;
 
-  // Between begin and end, work is kept instead of done. A graph is run as often as wanted.
+  // Between begin and end, work is kept instead of done. A graph is run as often as wanted; it is
+  // on the device already when its first run comes.
   virtual Status begin_capture() = 0;
   virtual Result<std::unique_ptr<Graph>> end_capture() = 0;
   virtual Status run(Graph& graph) = 0;
@@ -162,6 +167,9 @@ class Device {
   virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
   virtual Result<std::unique_ptr<Timer>> make_timer() = 0;
+  // The code of a launch's kernel, and leave for its shared memory, ahead of the first launch: that
+  // would load it, and take the device memory for it, wherever it came.
+  virtual Status load(const Launch& launch) = 0;
   // For that stream, which outlives it. Only where the info says that there is one.
   virtual Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) = 0;
 
@@ -174,8 +182,13 @@ inline Memory::~Memory() {
   if (data_ != nullptr) device_->release(kind_, data_, size_);
 }
 
-// "5.20 GiB for the weights are needed, 3.10 GiB of 24.00 GiB are free on NVIDIA L4"
+// "5.20 GiB for the weights are needed, 3.10 GiB of 24.00 GiB are free on NVIDIA L4"; of pinned
+// memory, what is free on the host.
 [[nodiscard]] Status does_not_fit(const DeviceInfo& info, MemoryKind kind, uint64_t n_bytes,
                                   uint64_t free_bytes, const std::string& purpose);
+// Where a call that says not how much it needs is out of memory: with what is free behind it.
+[[nodiscard]] Status with_free_bytes(const Status& status, const DeviceInfo& info,
+                                     uint64_t free_bytes);
+[[nodiscard]] uint64_t free_host_bytes();
 
 }  // namespace bp::cuda

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "backends/cuda/device/device.hpp"
@@ -18,14 +20,31 @@ std::string size_text(uint64_t n_bytes) {
   return text;
 }
 
+std::string free_text(const DeviceInfo& info, uint64_t free_bytes) {
+  return size_text(free_bytes) + " of " + size_text(info.total_bytes) + " are free on " + info.name;
+}
+
 }  // namespace
 
 Status does_not_fit(const DeviceInfo& info, MemoryKind kind, uint64_t n_bytes, uint64_t free_bytes,
                     const std::string& purpose) {
   const std::string needed = size_text(n_bytes) + " for " + purpose + " are needed";
-  if (kind == MemoryKind::kPinned) return out_of_memory(needed + " as pinned host memory");
-  return out_of_memory(needed + ", " + size_text(free_bytes) + " of " +
-                       size_text(info.total_bytes) + " are free on " + info.name);
+  if (kind == MemoryKind::kDevice)
+    return out_of_memory(needed + ", " + free_text(info, free_bytes));
+  return out_of_memory(needed + " as pinned host memory, " + size_text(free_bytes) +
+                       " are free on the host");
+}
+
+Status with_free_bytes(const Status& status, const DeviceInfo& info, uint64_t free_bytes) {
+  if (status.code() != Code::kOutOfMemory) return status;
+  return out_of_memory(status.message() + ", " + free_text(info, free_bytes));
+}
+
+uint64_t free_host_bytes() {
+  const long n_pages = sysconf(_SC_AVPHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return n_pages < 0 || page_bytes < 0
+             ? 0
+             : static_cast<uint64_t>(n_pages) * static_cast<uint64_t>(page_bytes);
 }
 
 }  // namespace bp::cuda

@@ -23,6 +23,11 @@ class EmulatedEvent : public Event {
   Status synchronize() override {
     return stream_ == nullptr ? Status() : stream_->run_until(n_items_);
   }
+  Result<bool> is_done() override {
+    if (stream_ == nullptr) return true;
+    BP_TRY(stream_->run_one_of(n_items_));
+    return stream_->has_done(n_items_);
+  }
 
  private:
   EmulatedStream* stream_ = nullptr;
@@ -79,7 +84,10 @@ Result<Memory> EmulatedDevice::allocate(MemoryKind kind, size_t n_bytes,
     return does_not_fit(info_, kind, n_bytes, left, purpose);
   }
   auto* data = static_cast<uint8_t*>(::operator new(n_bytes, kAlignment, std::nothrow));
-  if (data == nullptr) return does_not_fit(info_, kind, n_bytes, left, purpose);
+  if (data == nullptr) {
+    return does_not_fit(info_, kind, n_bytes,
+                        kind == MemoryKind::kDevice ? left : free_host_bytes(), purpose);
+  }
   if (kind == MemoryKind::kDevice) used_bytes_ += n_bytes;
   std::memset(data, kPoison, n_bytes);
   return Memory(*this, kind, data, n_bytes);
@@ -129,10 +137,10 @@ Status EmulatedStream::launch(const Launch& launch) {
 }
 
 Status EmulatedStream::copy_to_device(void* to, const void* from, size_t n_bytes) {
-  return copy_on_device(to, from, n_bytes);
+  return EmulatedStream::copy_on_device(to, from, n_bytes);
 }
 Status EmulatedStream::copy_to_host(void* to, const void* from, size_t n_bytes) {
-  return copy_on_device(to, from, n_bytes);
+  return EmulatedStream::copy_on_device(to, from, n_bytes);
 }
 Status EmulatedStream::copy_on_device(void* to, const void* from, size_t n_bytes) {
   return add([=] {
@@ -159,13 +167,17 @@ Status EmulatedStream::synchronize() {
   return run_until(n_added_);
 }
 
+Status EmulatedStream::run_one_of(uint64_t n_items) {
+  if (has_done(n_items) || !failure_.ok()) return failure_;
+  const std::shared_ptr<Work> work = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++n_done_;
+  failure_ = (*work)();
+  return failure_;
+}
+
 Status EmulatedStream::run_until(uint64_t n_items) {
-  while (n_done_ < n_items && failure_.ok()) {
-    const std::shared_ptr<Work> work = std::move(waiting_.front());
-    waiting_.pop_front();
-    ++n_done_;
-    failure_ = (*work)();
-  }
+  while (!has_done(n_items) && failure_.ok()) static_cast<void>(run_one_of(n_items));
   return failure_;
 }
 

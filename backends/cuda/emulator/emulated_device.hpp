@@ -30,6 +30,7 @@ class EmulatedDevice : public Device {
   Result<std::unique_ptr<Stream>> make_stream() override;
   Result<std::unique_ptr<Event>> make_event() override;
   Result<std::unique_ptr<Timer>> make_timer() override;
+  Status load(const Launch&) override { return {}; }
   Result<std::unique_ptr<MatrixLibrary>> make_matrix_library(Stream& stream) override;
 
  private:
@@ -62,6 +63,9 @@ class EmulatedStream : public Stream {
 
   // Does the first n items that were ever added, as far as they are not done.
   Status run_until(uint64_t n_items);
+  // The next one of them: what a device gets done while somebody asks.
+  Status run_one_of(uint64_t n_items);
+  [[nodiscard]] bool has_done(uint64_t n_items) const { return n_done_ >= n_items; }
   Status add(Work work);
 
  private:

@@ -144,14 +144,15 @@ void frees_all(Subject& subject) {
 }
 
 // Opens the file while allocation n fails; whether one did.
-bool open_without(const bp_format& format, const fs::path& path, uint64_t n) {
+bool open_without(const bp_format& format, const fs::path& path, const Allocators& allocators,
+                  uint64_t n) {
   bp_model_file* model = nullptr;
   bp_error error{};
   const int64_t before = allocated_bytes();
   bp_status code = BP_OK;
   bool failed = false;
   {
-    const FailingAllocation failing(n);
+    const FailingAllocation failing(n, allocators);
     code = format.open(nullptr, path.c_str(), &model, &error);
     failed = failing.has_failed();
   }
@@ -171,9 +172,10 @@ void survives_scarce_memory(Subject& subject) {
   if (kSanitized) throw Skip("a sanitizer's allocator cannot be made to fail");
   const bp_format format = format_of(subject);
   const fs::path path = model_of(subject);
+  const Allocators allocators(reinterpret_cast<const void*>(subject.query()));
   for (uint64_t n = 1;; n += 1 + n / 8) {
     const Attempt attempt("open, whose allocation " + std::to_string(n) + " fails");
-    if (!open_without(format, path, n)) return;
+    if (!open_without(format, path, allocators, n)) return;
   }
 }
 

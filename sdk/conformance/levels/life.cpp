@@ -88,13 +88,14 @@ void failures_leave_nothing(Subject& subject) {
 
 // ---- scarce memory ------------------------------------------------------------------------------
 
-// One call at a time with the n-th allocation failing, everything else undisturbed.
+// One call at a time with the n-th allocation of the plugin failing, everything else undisturbed.
 class ScarceMemory {
  public:
   ScarceMemory(Subject& subject, TinyLlama& llama)
       : table_(subject.factory<bp_backend_factory>(BP_BACKEND_ID)),
         params_(subject.params()),
         program_(llama.program()),
+        allocators_(reinterpret_cast<const void*>(subject.query())),
         host_(make_growable<bp_host>()) {}
   ~ScarceMemory() { destroy(); }
   ScarceMemory(const ScarceMemory&) = delete;
@@ -104,7 +105,7 @@ class ScarceMemory {
   bool run(uint64_t n) {
     bool reached = false;
     {
-      const FailingAllocation failing(n);
+      const FailingAllocation failing(n, allocators_);
       live();
       reached = failing.has_failed();
     }
@@ -160,6 +161,7 @@ class ScarceMemory {
   bp_backend_factory table_;
   const bp_params& params_;
   const bp_program& program_;
+  Allocators allocators_;
   bp_host host_;
   bp_compile_options options_ = options_of(3);
   bp_memory_info info_ = make_growable<bp_memory_info>();
@@ -180,7 +182,8 @@ void survives_scarce_memory(Subject& subject) {
   constexpr uint64_t all_until = 3000;  // beyond that some: each life costs as much as the first
   uint64_t n = 1;
   int64_t bytes = 0;
-  // The C library aborts where a plugin's thread_local data find no memory, so they get theirs first.
+  // The C library aborts where a plugin's thread_local data find no memory, so they get theirs
+  // first.
   (void)memory.run(UINT64_MAX);
   for (; memory.run(n); n += n < all_until ? 1 : 1 + n / 100) {
     if (n == 1) bytes = allocated_bytes();
@@ -299,7 +302,8 @@ void add_life_tests(Subject&, Tests& tests) {
   add("life-failed-compiles", "100 compiles that fail leave nothing behind.",
       failures_leave_nothing);
   add("life-scarce-memory",
-      "Whichever allocation fails, the call gives OUT_OF_MEMORY or succeeds, and nothing leaks.",
+      "Whichever allocation of the plugin or of the C and C++ libraries fails, the call gives "
+      "OUT_OF_MEMORY or succeeds, and nothing leaks.",
       survives_scarce_memory, 120);
   add("life-process",
       "No call changes the thread's floating-point mode or signal mask, nor the process's signal "

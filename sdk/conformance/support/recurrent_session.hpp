@@ -42,6 +42,7 @@ class RecurrentSession {
     if (transfers) transfer_ = std::make_unique<KvTransferClient>(session_);
     session_.allocate(1, kEntries);
   }
+  [[nodiscard]] BackendSession& session() { return session_; }
   // Where they are wanted.
   [[nodiscard]] const KvTransferClient& transfer() const { return *transfer_; }
 

@@ -77,6 +77,9 @@ typedef struct bp_memory_info {
   uint64_t block_bytes[8];  /* of one block of a KV group, all its slots together */
   bp_dtype k_dtype;         /* chosen */
   bp_dtype v_dtype;         /* likewise */
+  uint32_t is_dedicated;    /* 1: nothing but KV is to come into the available bytes, as on a card
+                             * of its own; 0: they are the process's and the system's too */
+  uint32_t reserved;
 } bp_memory_info;
 
 /* The factory. Growable. All functions but get_extension are required. */
@@ -97,7 +100,7 @@ typedef struct bp_backend_factory {
   /* The program outlives the executable. [control] */
   bp_status (*compile)(bp_backend* backend, const bp_program* program,
                        const bp_compile_options* options, bp_executable** out, bp_error* error);
-  void (*destroy_executable)(bp_executable* executable); /* [control] nothing in flight */
+  void (*destroy_executable)(bp_executable* executable); /* [control] nothing in flight, or DEVICE_LOST */
 
   bp_status (*memory)(bp_executable* executable, bp_memory_info* out, bp_error* error); /* [control] */
 

@@ -9,9 +9,9 @@
 #include <deque>
 #include <memory>
 
-#include "backends/cuda/emulator/emulated_device.hpp"
 #include "sdk/conformance/support/device_sampling.hpp"
 #include "sdk/conformance/support/steps_in_flight.hpp"
+#include "tests/backends/cuda/failing_device.hpp"
 #include "tests/backends/cuda/small_session.hpp"
 
 namespace bp::cuda {
@@ -125,58 +125,36 @@ TEST(CudaInFlight, TokensBeyondTheTableFailTheirSequence) {
   EXPECT_EQ(steps[1].results(0)[1].token, 0);
 }
 
+// ---- waiting
+// -------------------------------------------------------------------------------------
+
+struct AskedEvent : Event {
+  explicit AskedEvent(int n_until_done) : n_left(n_until_done) {}
+  Status synchronize() override {
+    ++n_waits;
+    return {};
+  }
+  Result<bool> is_done() override {
+    if (fails) return internal_error("the work failed");
+    return --n_left < 0;
+  }
+  int n_left, n_waits = 0;
+  bool fails = false;
+};
+
+TEST(WaitForAStep, AsksBeforeItSleeps) {
+  AskedEvent soon(3);
+  EXPECT_TRUE(wait_for(soon, std::chrono::hours(1)).ok());
+  EXPECT_EQ(soon.n_waits, 0);
+  AskedEvent late(1 << 30);
+  EXPECT_TRUE(wait_for(late, std::chrono::microseconds(200)).ok());
+  EXPECT_EQ(late.n_waits, 1);
+  AskedEvent failed(1);
+  failed.fails = true;
+  EXPECT_EQ(wait_for(failed, kPolling).message(), "the work failed");
+}
+
 // ---- steps that cannot be enqueued --------------------------------------------------------------
-
-struct Calls {
-  static constexpr int kAll = 1 << 30;
-  int n_left = kAll;        // before they are refused
-  bool is_changed = false;  // host memory, between a copy's enqueuing and its work
-};
-
-class FailingStream : public emulator::EmulatedStream {
- public:
-  explicit FailingStream(Calls& calls) : EmulatedStream(emulator::Order::kForward), calls_(calls) {}
-
-  using Stream::launch;
-  Status launch(const Launch& launch) override {
-    BP_TRY(count());
-    return EmulatedStream::launch(launch);
-  }
-  Status copy_to_device(void* to, const void* from, size_t n_bytes) override {
-    BP_TRY(count());
-    const auto* bytes = static_cast<const uint8_t*>(from);
-    BP_TRY(add([&calls = calls_, bytes, given = std::vector<uint8_t>(bytes, bytes + n_bytes)] {
-      calls.is_changed |= !std::equal(given.begin(), given.end(), bytes);
-      return Status();
-    }));
-    return EmulatedStream::copy_to_device(to, from, n_bytes);
-  }
-  Status copy_to_host(void* to, const void* from, size_t n_bytes) override {
-    BP_TRY(count());
-    return EmulatedStream::copy_to_host(to, from, n_bytes);
-  }
-  Status record(Event& event) override {
-    BP_TRY(count());
-    return EmulatedStream::record(event);
-  }
-  Status run(Graph& graph) override {
-    BP_TRY(count());
-    return EmulatedStream::run(graph);
-  }
-
- private:
-  Status count() { return calls_.n_left-- > 0 ? Status() : internal_error("the call was refused"); }
-  Calls& calls_;
-};
-
-class FailingDevice : public emulator::EmulatedDevice {
- public:
-  FailingDevice() : EmulatedDevice(emulator::EmulatedSettings()) {}
-  Result<std::unique_ptr<Stream>> make_stream() override {
-    return std::unique_ptr<Stream>(std::make_unique<FailingStream>(calls));
-  }
-  Calls calls;
-};
 
 class HalfEnqueued : public testing::TestWithParam<bool> {
  protected:
@@ -223,9 +201,9 @@ TEST_P(HalfEnqueued, LeavesTheExecutableUsable) {
         unknown(by_rows, {3, 3});
     uint64_t first = 0, second = 0;
     ASSERT_TRUE(submit(before, first).ok());
-    device_->calls.n_left = n_calls;
+    device_->faults.n_left = n_calls;
     const Status status = submit(broken, second);
-    device_->calls.n_left = Calls::kAll;
+    device_->faults.n_left = Faults::kNever;
     if (status.ok()) break;
     EXPECT_EQ(status.code(), Code::kInternal);
     EXPECT_EQ(submit(unknown, second).code(), Code::kInvalidArgument);
@@ -234,7 +212,7 @@ TEST_P(HalfEnqueued, LeavesTheExecutableUsable) {
     ASSERT_TRUE(executable_->collect(second).ok());
     before.expect_equal(prompt);
     after.expect_equal(decode);
-    EXPECT_FALSE(device_->calls.is_changed);
+    EXPECT_FALSE(device_->faults.is_changed);
   }
   EXPECT_GT(n_calls, GetParam() ? 5 : 20);
 }

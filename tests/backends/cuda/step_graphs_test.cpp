@@ -38,10 +38,12 @@ class Graphs : public testing::Test {
                               return Status();
                             }});
   }
-  Status capture(uint32_t max_sequences, const Progress& progress = Progress(nullptr)) {
-    const StageContext context{*stream_, nullptr, plan_.buffers, nullptr,
-                               nullptr,  kv_,     states_,       most_};
-    return graphs_.capture(plan_, context, most_, max_sequences, progress);
+  Status capture(uint32_t max_sequences) {
+    for (const StepShape& shape : graph_shapes(most_, max_sequences)) {
+      BP_TRY(graphs_.capture(
+          plan_, {*stream_, nullptr, plan_.buffers, nullptr, nullptr, kv_, states_, shape}));
+    }
+    return {};
   }
   static StepShape decode_of(uint32_t n_tokens, uint32_t n_rows) {
     StepShape shape;

@@ -202,6 +202,22 @@ TEST_F(AheadTest, ALostDeviceIsLostForTheStepThatFollowsToo) {
   while (engine->healthy()) std::this_thread::sleep_for(1ms);
 }
 
+// The step before is in flight then, and nobody may wait for it.
+TEST_F(AheadTest, ADeviceMayBeLostWhenTheStepThatFollowsIsSubmitted) {
+  for (int n = 0; n < 8; ++n) {
+    start();
+    model.fail_status = BP_DEVICE_LOST;
+    model.fail_at = n;
+    const auto sinks = submit_together(staggered(12));
+    for (uint32_t i = 8; i <= 12; ++i) {
+      EXPECT_EQ(sinks[i - 1]->wait()[0].finish.reason, FinishReason::kError) << n;
+    }
+    while (engine->healthy()) std::this_thread::sleep_for(1ms);
+    engine.reset();
+    EXPECT_EQ(model.violation(), "") << n;
+  }
+}
+
 TEST_F(AheadTest, AnEngineEndsWithTwoStepsInFlight) {
   for (uint32_t i = 0; i < 10; ++i) {
     start();

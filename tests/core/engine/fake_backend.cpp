@@ -50,12 +50,16 @@ class FakeExecutable final : public Executable {
     return {};
   }
 
+  // A lost device has the batches in flight until it is destroyed.
+  ~FakeExecutable() override {
+    if (is_lost_) compute_all();
+  }
+
   Status submit(const bp_batch& batch, uint64_t& ticket) override {
+    expect_device();
     if (model_.before_step) model_.before_step();
     ++model_.n_steps;
-    if (model_.fail_at >= 0 && model_.fail_at-- == 0) {
-      return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
-    }
+    if (model_.fail_at >= 0 && model_.fail_at-- == 0) return told_to_fail();
     observe(batch);
     if (in_flight_.size() >= max_in_flight()) model_.violate("too many steps in flight");
     if (!in_flight_.empty()) ++model_.n_steps_ahead;
@@ -76,9 +80,8 @@ class FakeExecutable final : public Executable {
 
   Status export_blocks(uint32_t group, std::span<const int32_t> blocks,
                        std::span<uint8_t> images) override {
-    if (model_.fail_export_at >= 0 && model_.fail_export_at-- == 0) {
-      return internal_error("the fake backend was told to fail");
-    }
+    expect_device();
+    if (model_.fail_export_at >= 0 && model_.fail_export_at-- == 0) return told_to_fail();
     for_each_image(group, blocks, images.size(), [&](void* kept, size_t at, size_t n_bytes) {
       std::memcpy(images.data() + at, kept, n_bytes);
     });
@@ -88,14 +91,16 @@ class FakeExecutable final : public Executable {
   // One that fails leaves nothing of use in the blocks.
   Status import_blocks(uint32_t group, std::span<const int32_t> blocks,
                        std::span<const uint8_t> images) override {
+    expect_device();
     const bool fails = model_.fail_import_at >= 0 && model_.fail_import_at-- == 0;
     for_each_image(group, blocks, images.size(), [&](void* kept, size_t at, size_t n_bytes) {
       fails ? std::memset(kept, 0x55, n_bytes) : std::memcpy(kept, images.data() + at, n_bytes);
     });
-    return fails ? internal_error("the fake backend was told to fail") : Status();
+    return fails ? told_to_fail() : Status();
   }
 
   Status collect(uint64_t ticket) override {
+    expect_device();
     if (in_flight_.empty() || in_flight_.front().ticket != ticket) {
       model_.violate("collect of a ticket that is not the oldest in flight");
       return internal_error("no such ticket");
@@ -104,7 +109,7 @@ class FakeExecutable final : public Executable {
     in_flight_.pop_front();
     compute(step);
     if (model_.fail_collect_at < 0 || model_.fail_collect_at-- > 0) return {};
-    return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
+    return told_to_fail();
   }
 
  private:
@@ -113,6 +118,14 @@ class FakeExecutable final : public Executable {
     bp_batch batch;
     bool is_computed = false;
   };
+
+  Status told_to_fail() {
+    is_lost_ = model_.fail_status == BP_DEVICE_LOST;
+    return {static_cast<Code>(model_.fail_status), "the fake backend was told to fail"};
+  }
+  void expect_device() const {
+    if (is_lost_) model_.violate("a call after DEVICE_LOST");
+  }
 
   [[nodiscard]] uint32_t max_in_flight() const { return model_.runs_ahead ? 2 : 1; }
 
@@ -332,6 +345,7 @@ class FakeExecutable final : public Executable {
   std::deque<Step> in_flight_;
   std::vector<std::optional<int32_t>> chosen_;  // by the step before, of its rows
   uint64_t last_ticket_ = 0;
+  bool is_lost_ = false;
 };
 
 class FakeBackend final : public Backend {

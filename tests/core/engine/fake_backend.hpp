@@ -32,10 +32,10 @@ struct FakeModel {
   std::atomic<int32_t> nan_token{-1};             // a history with it gives NaN
   std::atomic<int> fail_at{-1};                   // submits until one fails; -1: never
   std::atomic<int> fail_collect_at{-1};           // likewise of collects
-  bp_status fail_status = BP_INTERNAL;
-  std::atomic<uint32_t> delay_us{0};  // per step; stop flags are polled meanwhile
-  std::function<void()> before_step;  // on the engine's thread
-  bool transfers = false;             // offers "bp.kv-transfer/1"
+  bp_status fail_status = BP_INTERNAL;            // BP_DEVICE_LOST allows no further call
+  std::atomic<uint32_t> delay_us{0};              // per step; stop flags are polled meanwhile
+  std::function<void()> before_step;              // on the engine's thread
+  bool transfers = false;                         // offers "bp.kv-transfer/1"
   std::atomic<int> fail_export_at{-1}, fail_import_at{-1};  // likewise of transfers
   std::atomic<uint32_t> transfer_delay_us{0};               // of each
 

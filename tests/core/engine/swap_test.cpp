@@ -129,6 +129,23 @@ TEST_F(SwapTest, FailedTransfersAreComputedAgain) {
   EXPECT_GT(model.n_computed_tokens, n_needed_);
 }
 
+// Nothing is asked of it any more, which the fake backend watches.
+TEST_F(SwapTest, ADeviceMayBeLostInATransfer) {
+  for (auto* fails : {&model.fail_export_at, &model.fail_import_at}) {
+    start_swapping(scarce(kPlenty));
+    model.fail_status = BP_DEVICE_LOST;
+    *fails = 0;
+    std::vector<Request> requests;
+    for (uint32_t i = 0; i < kRequests; ++i) {
+      requests.push_back(make_request(make_prompt(i, kPrompt), kAnswer));
+    }
+    for (const auto& sink : submit_together(std::move(requests))) sink->wait();
+    while (engine->healthy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    engine.reset();
+    EXPECT_EQ(model.violation(), "");
+  }
+}
+
 // Decodes of two sequences are enough for the budget to learn from.
 TEST_F(SwapTest, SlowCopiesAreNoneOfAStepsTime) {
   constexpr uint64_t kCopyUs = 200'000;

@@ -105,6 +105,8 @@ constexpr Mutant kMutants[] = {
      "create and destroy leaves .*a leak of about 5000 bytes each"},
     {"leak-in-step", "life-steps", "times a step leaves .*a leak of about 5000 bytes each"},
     {"descriptor-leak", "life-backends", "leaves 90 files open"},
+    {"short-memory-is-internal", "life-scarce-memory",
+     "create with its allocation .* failing must give OUT_OF_MEMORY"},
     {"shared-scratch", "threads-two-executables",
      "step .* gives other logits, they share what they write"},
     {"bound-to-a-thread", "threads-rotating", "no context on this thread"},
@@ -164,12 +166,14 @@ std::string test_name(std::string mutation) {
 
 class Mutants : public testing::TestWithParam<Mutant> {};
 
-// Without those that allocate in the query where a sanitizer's allocator keeps the tool from
-// counting.
+// Without those that allocate where a sanitizer's allocator keeps the tool from counting and
+// refusing.
 std::vector<Mutant> mutants() {
   std::vector<Mutant> chosen(std::begin(kMutants), std::end(kMutants));
   std::erase_if(chosen, [](const Mutant& mutant) {
-    return conformance::kSanitized && mutant.test == std::string_view("load-query-is-pure");
+    const std::string_view test = mutant.test;
+    return conformance::kSanitized &&
+           (test == "load-query-is-pure" || test == "life-scarce-memory");
   });
   return chosen;
 }
@@ -193,6 +197,13 @@ constexpr const char* kPartial[] = {"primitives-only", "composites-only", "f16-k
 
 TEST(MutationProof, PassesTheBackendWithoutAMistake) {
   const Outcome outcome = conform("mutants", "--set mutation=none --only-failed");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.report.dump(1);
+}
+
+// Its allocations do not fail, so that what comes of it is not put down to the plugin.
+TEST(MutationProof, ADriverAnswersForItsOwnMemory) {
+  const Outcome outcome =
+      conform("mutants", "--set mutation=driver-allocates --test life-scarce-memory");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.report.dump(1);
 }
 

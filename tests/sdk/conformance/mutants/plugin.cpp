@@ -1,6 +1,7 @@
 // The reference backend with one mistake, which the configuration names. Mistakes at the boundary
 // of the ABI are made here, around the C++ layer's functions, which would not let them through.
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -48,6 +50,22 @@ class TamedProgram {
   std::deque<AttributeBuffer> attributes_;
 };
 
+// Where no memory is found, the wrong error.
+Status take(void* (*allocate)(size_t)) {
+  void* volatile block = allocate(64);
+  if (block == nullptr) return internal_error("something went wrong");
+  std::free(block);
+  return {};
+}
+
+// Of a library that is no part of the plugin.
+using Allocate = void* (*)(size_t);
+Allocate driver_malloc() {
+  void* const driver = dlopen(MUTANT_DRIVER, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (driver == nullptr) throw std::bad_alloc();
+  return reinterpret_cast<Allocate>(dlsym(driver, "driver_malloc"));
+}
+
 class MutantBackend final : public reference::ReferenceBackend {
  public:
   static Result<std::unique_ptr<Backend>> create(const Host& host, const Params& params) {
@@ -58,6 +76,8 @@ class MutantBackend final : public reference::ReferenceBackend {
     if (backend->mutation_ == "thread-left") std::thread([] { pause(); }).detach();
     if (backend->mutation_ == "signal-ignored") std::signal(SIGPIPE, SIG_IGN);
     if (backend->mutation_ == "environment-changed") setenv("MUTANT", "1", 1);
+    if (backend->mutation_ == "short-memory-is-internal") BP_TRY(take(std::malloc));
+    if (backend->mutation_ == "driver-allocates") BP_TRY(take(driver_malloc()));
     return std::unique_ptr<Backend>(std::move(backend));
   }
   explicit MutantBackend(const Host& host) : ReferenceBackend(host, reference::Settings()) {}
