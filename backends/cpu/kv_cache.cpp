@@ -142,14 +142,16 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   return tile;
 }
 
-// Every line: the hardware's own prefetch begins anew with each block and page.
+// Every line, since the hardware's own prefetch begins anew with each block and page; of what would
+// push these out again, the first lines of each page.
 void KvCache::prefetch(uint32_t slot_index, uint32_t kv_head, const int32_t* blocks,
                        uint32_t position) const {
-  constexpr uint64_t kLine = 64, kMostBytes = 64 << 10;  // beyond it the next lines push out these
+  constexpr uint64_t kLine = 64, kMostBytes = 64 << 10, kPage = 4096, kFirstBytes = 256;
   const Slot& slot = slots_[slot_index];
   const uint8_t* from = head(slot, blocks[position / block_size_], kv_head);
-  const uint64_t n_bytes = std::min(slot.head_bytes, kMostBytes);
-  for (uint64_t line = 0; line < n_bytes; line += kLine) __builtin_prefetch(from + line);
+  for (uint64_t at = 0; at < slot.head_bytes; at += kLine) {
+    if (at < kMostBytes || at % kPage < kFirstBytes) __builtin_prefetch(from + at);
+  }
 }
 
 void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_head, int32_t block,

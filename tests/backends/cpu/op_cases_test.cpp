@@ -18,6 +18,11 @@ std::string name_of(const OpSpec& spec, const OpCase& c, const CaseRun& run) {
          std::string(dtype_name(run.kv)) + (run.form == CaseForm::kBody ? " inlined" : "");
 }
 
+// What the cpu backend refuses by name, as config_test shows, others keep.
+bool is_kept(bp_dtype kv) {
+  return kv != BP_DTYPE_F8_E4M3;
+}
+
 // Returns how many outputs it compared.
 uint32_t compare_case(const OpSpec& spec, const OpCase& c, const CaseRun& run) {
   const auto expected = run_case(kReference, spec, c, {run.weights, run.kv, CaseForm::kOp});
@@ -40,6 +45,7 @@ TEST(CpuOpCases, AreWithinTheBoundsOfTheSpecs) {
     for (const OpCase& c : spec.cases) {
       for (const bp_dtype weights : c.dtypes) {
         for (const bp_dtype kv : c.kv_dtypes) {
+          if (!is_kept(kv)) continue;
           n_compared += compare_case(spec, c, {weights, kv, CaseForm::kOp});
           if (spec.body.empty()) continue;
           n_compared += compare_case(spec, c, {weights, kv, CaseForm::kBody});

@@ -124,7 +124,7 @@ TEST_P(Rehearsal, NoStepLaunchesWhatIsNew) {
   EXPECT_TRUE(noted.run.empty());
   const Kernels loaded = noted.loaded;
   allocate();
-  EXPECT_GT(noted.captured.size(), 10u);
+  EXPECT_GE(noted.captured.size(), 10u);
   expect_within(noted.run, loaded);
   const Kernels warm = noted.run;
   for (const auto& [n_seqs, n_each] : {std::pair{1u, 1u},

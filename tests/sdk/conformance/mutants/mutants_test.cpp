@@ -221,7 +221,7 @@ TEST_P(PartialBackends, PassWithWhatTheyKnow) {
 
 TEST(MutationProof, CoversEveryMutationOfTheManifest) {
   std::set<std::string> proven(std::begin(kPartial), std::end(kPartial)), offered;
-  proven.insert("none");
+  proven.insert({"none", "driver-allocates"});
   for (const Mutant& mutant : kMutants) {
     if (mutant.plugin == nullptr) proven.insert(mutant.mutation);
   }
