@@ -14,7 +14,7 @@ namespace bp::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr const char* kPurpose = "the tokens chosen in a step";
+constexpr const char* kChosenPurpose = "the tokens chosen in a step";
 
 template <class T>
 size_t bytes_of(uint64_t n) {
@@ -88,7 +88,7 @@ Status RowSampler::allocate(Device& device, const Plan& plan, uint32_t max_rows)
   BP_ASSIGN(device_,
             device.allocate(MemoryKind::kDevice,
                             of_surveys + of_masses + of_best + results_bytes_ + candidates_bytes_,
-                            kPurpose));
+                            kChosenPurpose));
   uint8_t* at = device_.data();
   const auto take = [&at](size_t n_bytes) { return std::exchange(at, at + n_bytes); };
   params_.surveys = reinterpret_cast<SliceSurvey*>(take(of_surveys));
@@ -101,8 +101,8 @@ Status RowSampler::allocate(Device& device, const Plan& plan, uint32_t max_rows)
 
 Result<SampleRoom> RowSampler::make_room(Device& device) const {
   SampleRoom room;
-  BP_ASSIGN(room.results, device.allocate(MemoryKind::kPinned, results_bytes_, kPurpose));
-  BP_ASSIGN(room.candidates, device.allocate(MemoryKind::kPinned, candidates_bytes_, kPurpose));
+  BP_ASSIGN(room.results, device.allocate(MemoryKind::kPinned, results_bytes_, kChosenPurpose));
+  BP_ASSIGN(room.candidates, device.allocate(MemoryKind::kPinned, candidates_bytes_, kChosenPurpose));
   return room;
 }
 

@@ -12,7 +12,7 @@ namespace bp::cuda {
 
 namespace {
 
-constexpr const char* kPurpose = "the outputs of a step";
+constexpr const char* kOutputsPurpose = "the outputs of a step";
 
 }  // namespace
 
@@ -28,12 +28,12 @@ Status StepOutputs::allocate(Device& device, const Plan& plan, uint32_t max_rows
   room_bytes_ = size_t{max_rows} * widest * sizeof(float);
   BP_ASSIGN(gathered_,
             device.allocate(MemoryKind::kDevice, size_t{max_rows} * widest_gathered * sizeof(float),
-                            kPurpose));
+                            kOutputsPurpose));
   return {};
 }
 
 Result<Memory> StepOutputs::make_room(Device& device) const {
-  return device.allocate(MemoryKind::kPinned, room_bytes_, kPurpose);
+  return device.allocate(MemoryKind::kPinned, room_bytes_, kOutputsPurpose);
 }
 
 Status StepOutputs::load_kernels(Stream& loader) const {
