@@ -107,15 +107,17 @@ bool may_have_items(const AttendSpec& spec) {
   return spec.a.n_heads / spec.a.n_kv_heads <= kFlashRows && spec.slopes == nullptr;
 }
 
-// The items lie behind their number and the splits of sequences.
+// The items lie behind their number and the splits of sequences; nowhere, where launches are only
+// looked at.
 FlashWork work_of(const StageContext& c, const AttendSpec& spec) {
-  uint8_t* const at = c.bytes(spec.work);
   FlashWork work;
+  work.most_items =
+      most_flash_items(c.n_rows(spec.o), c.shape.n_seqs, spec.tokens_of_tile(), spec.n_slots());
+  if (c.workspace == nullptr) return work;
+  uint8_t* const at = c.bytes(spec.work);
   work.n_items = reinterpret_cast<uint32_t*>(at);
   work.splits = reinterpret_cast<FlashSplits*>(at) + 1;
   work.items = reinterpret_cast<FlashItem*>(work.splits + c.shape.n_seqs + 1);
-  work.most_items =
-      most_flash_items(c.n_rows(spec.o), c.shape.n_seqs, spec.tokens_of_tile(), spec.n_slots());
   return work;
 }
 uint64_t work_bytes(const StepShape& most, const AttendSpec& spec) {

@@ -202,6 +202,7 @@ TEST(MutationProof, PassesTheBackendWithoutAMistake) {
 
 // Its allocations do not fail, so that what comes of it is not put down to the plugin.
 TEST(MutationProof, ADriverAnswersForItsOwnMemory) {
+  if (conformance::kSanitized) GTEST_SKIP() << "a sanitizer's allocator refuses nothing";
   const Outcome outcome =
       conform("mutants", "--set mutation=driver-allocates --test life-scarce-memory");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.report.dump(1);
