@@ -142,6 +142,15 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   return tile;
 }
 
+ptrdiff_t KvCache::distance(uint32_t slot_index, const int32_t* blocks, Place from,
+                            Place to) const {
+  const Slot& slot = slots_[slot_index];
+  const auto at = [&](const Place& place) {
+    return head(slot, blocks[place.position / block_size_], place.head);
+  };
+  return at(to) - at(from);
+}
+
 // Every line, since the hardware's own prefetch begins anew with each block and page; of what would
 // push these out again, the first lines of each page.
 void KvCache::prefetch(uint32_t slot_index, uint32_t kv_head, const int32_t* blocks,

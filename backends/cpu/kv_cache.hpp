@@ -58,6 +58,15 @@ class KvCache {
   [[nodiscard]] KvTile hide_values(const KvTile& tile, uint32_t first, uint32_t end,
                                    uint16_t* copy) const;
 
+  // One KV head in the block of a sequence that holds a position.
+  struct Place {
+    uint32_t head;
+    uint32_t position;
+  };
+  // Bytes from what a slot holds at one place to the same at another.
+  [[nodiscard]] ptrdiff_t distance(uint32_t slot, const int32_t* blocks, Place from,
+                                   Place to) const;
+
   // Tells the caches that what the block of a position holds of one head is read soon.
   void prefetch(uint32_t slot, uint32_t head, const int32_t* blocks, uint32_t position) const;
 

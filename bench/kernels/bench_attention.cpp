@@ -1,15 +1,17 @@
 // bench_attention [ISA [HEAD_DIM]]: nanoseconds that one core takes for a tile of 64 positions, of
 // which scores, softmax and values, for each type of the cache and some numbers of query rows; in
-// cache (four tiles again and again) and from memory. Give ratios within one run: the absolute
-// figures move with the machine's neighbours.
+// cache (four tiles again and again) and from memory, there also what all cores read together. Give
+// ratios within one run: the absolute figures move with the machine's neighbours.
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
@@ -27,8 +29,11 @@ struct Named {
   const char* name;
   KvType type;
 };
-constexpr Named kTypes[] = {
-    {"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8_0", KvType::kQ8_0}};
+constexpr Named kTypes[] = {{"f32", KvType::kF32},
+                            {"f16", KvType::kF16},
+                            {"bf16", KvType::kBF16},
+                            {"q8_0", KvType::kQ8_0},
+                            {"q4_0", KvType::kQ4_0}};
 
 using Clock = std::chrono::steady_clock;
 
@@ -56,7 +61,15 @@ class Bench {
     }
   }
 
-  void run(uint32_t n_rows) {
+  struct Measured {
+    std::array<double, 3> parts;  // ns a tile, of the fastest pass
+    double all;
+    double mean;
+  };
+
+  // kParts: whether the parts are timed too, which takes time itself.
+  template <bool kParts>
+  Measured measure(uint32_t n_rows) {
     const uint32_t head_dim = slot_.k_head_dim;
     auto memory = AlignedBuffer::allocate(
         size_t{n_rows} * (2 * head_dim + 16 + kTilePositions) * sizeof(float), "rows");
@@ -68,48 +81,65 @@ class Bench {
     for (uint32_t i = 0; i < n_rows * head_dim; ++i) queries[i] = static_cast<float>(i % 17) / 64;
     for (uint32_t r = 0; pack != nullptr && r < n_rows; ++r) pack(queries + r * head_dim, head_dim);
     std::fill_n(out, n_rows * row_stride(), 0.0f);
-    std::array<double, 3> best = {1e9, 1e9, 1e9};
-    double best_all = 1e9;
+    Measured measured{{1e9, 1e9, 1e9}, 1e9, 0};
+    uint32_t n_passes = 0;
     const auto start = Clock::now();
     do {
-      const auto spent = pass(queries, out, n_rows);
-      for (size_t i = 0; i < 3; ++i) best[i] = std::min(best[i], spent[i] / n_tiles_);
-      best_all = std::min(best_all, (spent[0] + spent[1] + spent[2]) / n_tiles_);
+      const auto spent = pass<kParts>(queries, out, n_rows);
+      for (size_t i = 0; i < 3; ++i) {
+        measured.parts[i] = std::min(measured.parts[i], spent[i] / n_tiles_);
+      }
+      measured.all = std::min(measured.all, (spent[0] + spent[1] + spent[2]) / n_tiles_);
+      ++n_passes;
     } while (ns_since(start) < kSeconds * 1e9);
-    const double flops = 4.0 * n_rows * kTilePositions * head_dim;
-    std::printf("%-12s %-5s %4u x %3u %7.0f %7.0f %7.0f %8.0f ns %7.3f TFLOPS %6.1f GB/s\n",
-                kernels_.name, type_.name, n_rows, head_dim, best[0], best[1], best[2], best_all,
-                flops / best_all * 1e-3, static_cast<double>(cache_.block_bytes(0)) / best_all);
+    measured.mean = ns_since(start) / n_passes / n_tiles_;
+    return measured;
   }
+
+  void run(uint32_t n_rows) {
+    const Measured ns = measure<true>(n_rows);
+    const uint32_t head_dim = slot_.k_head_dim;
+    std::printf("%-12s %-5s %4u x %3u %7.0f %7.0f %7.0f %8.0f ns %7.3f TFLOPS %6.1f GB/s\n",
+                kernels_.name, type_.name, n_rows, head_dim, ns.parts[0], ns.parts[1], ns.parts[2],
+                ns.all, 4.0 * n_rows * kTilePositions * head_dim / ns.all * 1e-3,
+                tile_bytes() / ns.all);
+  }
+
+  [[nodiscard]] double tile_bytes() const { return static_cast<double>(cache_.block_bytes(0)); }
 
  private:
   // Columns of values, then sums of probabilities.
   [[nodiscard]] size_t row_stride() const { return slot_.v_head_dim + 16; }
 
-  // Tiles go through all three parts one after another, the next one asked for before, as in a step.
+  // Tiles go through all three parts one after another, the next one asked for before, as in a
+  // step.
+  template <bool kParts>
   std::array<double, 3> pass(const float* queries, float* out, uint32_t n_rows) {
     std::array<double, 3> spent = {};
+    const auto now = [] { return kParts ? Clock::now() : Clock::time_point(); };
     const int i = static_cast<int>(type_.type);
     const uint32_t head_dim = slot_.k_head_dim;
     std::vector<float> maximum(n_rows, 0);
     for (uint32_t t = 0; t < n_tiles_; ++t) {
       const uint32_t first = t * kTilePositions;
-      if (t + 1 < n_tiles_) cache_.prefetch(0, 0, blocks_.data(), first + kTilePositions);
-      const KvTile tile = cache_.tile(0, 0, blocks_.data(), first, 0, n_tiles_ * kTilePositions);
+      KvTile tile = cache_.tile(0, 0, blocks_.data(), first, 0, n_tiles_ * kTilePositions);
+      if (t + 1 < n_tiles_) {
+        tile.ahead = cache_.distance(0, blocks_.data(), {0, first}, {0, first + kTilePositions});
+      }
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
         const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
-        const auto a = Clock::now();
+        const auto a = now();
         kernels_.score_tile[i](tile, queries + size_t{row} * head_dim, head_dim, n, head_dim,
                                scores_);
-        const auto b = Clock::now();
+        const auto b = now();
         for (uint32_t r = 0; r < n; ++r) {
           kernels_.softmax_tile[i](scores_ + r * kTilePositions, 0, kTilePositions, 0.01f, 0,
                                    &maximum[row + r], out + (row + r) * row_stride() + head_dim);
         }
-        const auto c = Clock::now();
+        const auto c = now();
         kernels_.accumulate_tile[i](tile, scores_, n, 0, kTilePositions, out + row * row_stride(),
                                     row_stride());
-        const auto d = Clock::now();
+        const auto d = now();
         spent[0] += std::chrono::duration<double, std::nano>(b - a).count();
         spent[1] += std::chrono::duration<double, std::nano>(c - b).count();
         spent[2] += std::chrono::duration<double, std::nano>(d - c).count();
@@ -127,6 +157,24 @@ class Bench {
   float* scores_ = nullptr;
 };
 
+// Every core reads a cache of its own.
+void run_together(const Kernels& kernels, const Named& type, uint32_t head_dim, uint32_t n_tiles,
+                  uint32_t n_rows, uint32_t n_cores) {
+  std::vector<double> rates(n_cores);
+  std::barrier all_ready(n_cores);
+  std::vector<std::jthread> threads;
+  for (double& rate : rates) {
+    threads.emplace_back([&] {
+      Bench bench(kernels, type, head_dim, n_tiles);
+      all_ready.arrive_and_wait();
+      rate = bench.tile_bytes() / bench.measure<false>(n_rows).mean;
+    });
+  }
+  threads.clear();
+  std::printf("%-12s %-5s %4u x %3u from memory, %u core(s): %.1f GB/s\n", kernels.name, type.name,
+              n_rows, head_dim, n_cores, std::reduce(rates.begin(), rates.end()));
+}
+
 void run_all(std::string_view only, uint32_t head_dim) {
   std::printf("                 rows dims  scores softmax  values\n");
   for (const Isa isa : available_isas()) {
@@ -136,6 +184,11 @@ void run_all(std::string_view only, uint32_t head_dim) {
       for (const uint32_t n_rows : {1u, 2u, 4u, 64u}) cached.run(n_rows);
       const auto n_tiles = static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4);
       Bench(kernels_of(isa), type, head_dim, n_tiles).run(2);
+      for (const uint32_t n_rows : {2u, 4u}) {
+        for (const uint32_t n_cores : {1u, std::thread::hardware_concurrency()}) {
+          run_together(kernels_of(isa), type, head_dim, n_tiles, n_rows, n_cores);
+        }
+      }
     }
   }
 }

@@ -12,9 +12,10 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // M query rows times G groups of 16 positions; each score sums in ascending order of dimensions.
-template <class Type, uint32_t M, uint32_t G>
+template <class Type, class Rows, uint32_t G>
 inline void score_groups(const KvTile& tile, uint32_t group, const float* queries,
                          size_t query_stride, uint32_t head_dim, float* scores) {
+  constexpr uint32_t M = Rows::kRows;
   F32x16 sums[M][G];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) sums[m][g] = zero();
@@ -25,6 +26,7 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
     F32x16 k[G];
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
       k[g] = Type::load(keys[g]);
+      Rows::template ask_ahead<16 * Type::kBytes>(tile, keys[g]);
       keys[g] += tile.key_stride;
     }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
@@ -39,32 +41,33 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   }
 }
 
-template <class Type, uint32_t M>
+template <class Type, class Rows>
 inline void score_rows(const KvTile& tile, const float* queries, size_t query_stride,
                        uint32_t head_dim, float* scores) {
-  constexpr uint32_t kGroups = kVectorsOfRows<M>;
+  constexpr uint32_t kGroups = Rows::kVectors;
   uint32_t group = tile.first;
   for (; group + kGroups <= tile.end; group += kGroups) {
-    score_groups<Type, M, kGroups>(tile, group, queries, query_stride, head_dim, scores);
+    score_groups<Type, Rows, kGroups>(tile, group, queries, query_stride, head_dim, scores);
   }
   for (; group < tile.end; ++group) {
-    score_groups<Type, M, 1>(tile, group, queries, query_stride, head_dim, scores);
+    score_groups<Type, Rows, 1>(tile, group, queries, query_stride, head_dim, scores);
   }
 }
 
 template <class Type>
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
-  for_few_rows(n_rows, [&](uint32_t row, auto m) {
-    score_rows<Type, m.value>(tile, queries + row * query_stride, query_stride, head_dim,
-                              scores + row * kTilePositions);
+  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+    score_rows<Type, decltype(rows)>(tile, queries + row * query_stride, query_stride, head_dim,
+                                     scores + row * kTilePositions);
   });
 }
 
 // C vectors of 16 columns, positions ascending.
-template <class Type, uint32_t M, uint32_t C>
+template <class Type, class Rows, uint32_t C>
 inline void accumulate_columns(const KvTile& tile, uint32_t column, const float* probabilities,
                                uint32_t first, uint32_t end, float* out, size_t out_stride) {
+  constexpr uint32_t M = Rows::kRows;
   F32x16 sums[M][C];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -75,6 +78,7 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
     const auto* v = Type::at(tile.values[i / 16]) + (i % 16) * tile.value_stride + column;
     F32x16 values[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) values[c] = Type::load(v + 16 * c);
+    Rows::template ask_ahead<16 * C * Type::kBytes>(tile, v);
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const F32x16 p = broadcast(probabilities[m * kTilePositions + i]);
       BP_UNROLL for (uint32_t c = 0; c < C; ++c) sums[m][c] = fma(p, values[c], sums[m][c]);
@@ -87,25 +91,26 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
   }
 }
 
-template <class Type, uint32_t M>
+template <class Type, class Rows>
 inline void accumulate_rows(const KvTile& tile, const float* probabilities, uint32_t first,
                             uint32_t end, float* out, size_t out_stride) {
-  constexpr uint32_t kVectors = kVectorsOfRows<M>;
+  constexpr uint32_t kVectors = Rows::kColumnVectors;
   uint32_t column = 0;
   for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
-    accumulate_columns<Type, M, kVectors>(tile, column, probabilities, first, end, out, out_stride);
+    accumulate_columns<Type, Rows, kVectors>(tile, column, probabilities, first, end, out,
+                                             out_stride);
   }
   for (; column < tile.value_stride; column += 16) {
-    accumulate_columns<Type, M, 1>(tile, column, probabilities, first, end, out, out_stride);
+    accumulate_columns<Type, Rows, 1>(tile, column, probabilities, first, end, out, out_stride);
   }
 }
 
 template <class Type>
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  for_few_rows(n_rows, [&](uint32_t row, auto m) {
-    accumulate_rows<Type, m.value>(tile, probabilities + row * kTilePositions, first, end,
-                                   out + row * out_stride, out_stride);
+  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+    accumulate_rows<Type, decltype(rows)>(tile, probabilities + row * kTilePositions, first, end,
+                                          out + row * out_stride, out_stride);
   });
 }
 

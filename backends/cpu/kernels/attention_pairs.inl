@@ -10,9 +10,10 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // M query rows times G groups of 16 positions; each score sums in ascending order of dimensions.
-template <uint32_t M, uint32_t G>
+template <class Rows, uint32_t G>
 inline void score_groups_pairs(const KvTile& tile, uint32_t group, const float* queries,
                                size_t query_stride, uint32_t head_dim, float* scores) {
+  constexpr uint32_t M = Rows::kRows;
   F32x16 sums[M][G];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) sums[m][g] = zero();
@@ -21,6 +22,7 @@ inline void score_groups_pairs(const KvTile& tile, uint32_t group, const float* 
     Bf16Pairs k[G];
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
       k[g] = load_bf16_pairs(key_pairs(tile, group + g, d / 2));
+      Rows::template ask_ahead<64>(tile, key_pairs(tile, group + g, d / 2));
     }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const F32x16 even = broadcast(queries[m * query_stride + d]);
@@ -39,25 +41,27 @@ inline void score_groups_pairs(const KvTile& tile, uint32_t group, const float* 
 
 void score_tile_pairs(const KvTile& tile, const float* queries, size_t query_stride,
                       uint32_t n_rows, uint32_t head_dim, float* scores) {
-  for_few_rows(n_rows, [&](uint32_t row, auto m) {
-    constexpr uint32_t kGroups = kVectorsOfRows<m.value>;
+  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+    using Rows = decltype(rows);
+    constexpr uint32_t kGroups = Rows::kVectors;
     const float* own = queries + row * query_stride;
     float* to = scores + row * kTilePositions;
     uint32_t group = tile.first;
     for (; group + kGroups <= tile.end; group += kGroups) {
-      score_groups_pairs<m.value, kGroups>(tile, group, own, query_stride, head_dim, to);
+      score_groups_pairs<Rows, kGroups>(tile, group, own, query_stride, head_dim, to);
     }
     for (; group < tile.end; ++group) {
-      score_groups_pairs<m.value, 1>(tile, group, own, query_stride, head_dim, to);
+      score_groups_pairs<Rows, 1>(tile, group, own, query_stride, head_dim, to);
     }
   });
 }
 
 // C vectors of 16 columns, positions ascending.
-template <uint32_t M, uint32_t C>
+template <class Rows, uint32_t C>
 inline void accumulate_columns_pairs(const KvTile& tile, uint32_t column,
                                      const float* probabilities, uint32_t first_pair,
                                      uint32_t end_pair, float* out, size_t out_stride) {
+  constexpr uint32_t M = Rows::kRows;
   F32x16 sums[M][C];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -68,6 +72,7 @@ inline void accumulate_columns_pairs(const KvTile& tile, uint32_t column,
     Bf16Pairs v[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       v[c] = load_bf16_pairs(value_pairs(tile, i, column + 16 * c));
+      Rows::template ask_ahead<64>(tile, value_pairs(tile, i, column + 16 * c));
     }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const F32x16 even = broadcast(probabilities[m * kTilePositions + 2 * i]);
@@ -87,17 +92,18 @@ inline void accumulate_columns_pairs(const KvTile& tile, uint32_t column,
 void accumulate_tile_pairs(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                            uint32_t first, uint32_t end, float* out, size_t out_stride) {
   const uint32_t first_pair = first / 2, end_pair = (end + 1) / 2;
-  for_few_rows(n_rows, [&](uint32_t row, auto m) {
+  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+    using Rows = decltype(rows);
     const float* own = probabilities + row * kTilePositions;
     float* to = out + row * out_stride;
-    constexpr uint32_t kVectors = kVectorsOfRows<m.value>;
+    constexpr uint32_t kVectors = Rows::kVectors;
     uint32_t column = 0;
     for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
-      accumulate_columns_pairs<m.value, kVectors>(tile, column, own, first_pair, end_pair, to,
-                                                  out_stride);
+      accumulate_columns_pairs<Rows, kVectors>(tile, column, own, first_pair, end_pair, to,
+                                               out_stride);
     }
     for (; column < tile.value_stride; column += 16) {
-      accumulate_columns_pairs<m.value, 1>(tile, column, own, first_pair, end_pair, to, out_stride);
+      accumulate_columns_pairs<Rows, 1>(tile, column, own, first_pair, end_pair, to, out_stride);
     }
   });
 }

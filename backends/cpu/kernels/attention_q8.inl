@@ -54,9 +54,10 @@ struct QueryRecord {
 };
 
 // M query rows times G groups of 16 positions.
-template <class Keys, uint32_t M, uint32_t G>
+template <class Keys, class Rows, uint32_t G>
 inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* queries,
                             size_t query_stride, uint32_t head_dim, float* scores) {
+  constexpr uint32_t M = Rows::kRows;
   constexpr uint32_t kParts = Keys::kParts, kScaleWords = kKvScaleDims / 4 / kParts;
   F32x16 sums[M][G];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
@@ -75,8 +76,10 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
     for (uint32_t k = 0; k < n; ++k) {
       U8x64 keys[G][kParts];
       BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-        const auto* words = static_cast<const uint8_t*>(tile.keys[group + g]);
-        Keys::load(words + (first + k) * word_bytes, keys[g]);
+        const auto* words =
+            static_cast<const uint8_t*>(tile.keys[group + g]) + (first + k) * word_bytes;
+        Keys::load(words, keys[g]);
+        Rows::template ask_ahead<64>(tile, words);
       }
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
@@ -89,7 +92,9 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
       }
     }
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-      const F32x16 scale = load_f16(tile.key_scales[group + g] + size_t{b} * tile.scale_stride);
+      const uint16_t* scales = tile.key_scales[group + g] + size_t{b} * tile.scale_stride;
+      const F32x16 scale = load_f16(scales);
+      Rows::template ask_ahead<32>(tile, scales);
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
         const F32x16 sum = query.template fold<Keys>(high[m][g], low[m][g]);
@@ -104,60 +109,65 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
   }
 }
 
-template <class Keys, uint32_t M>
+template <class Keys, class Rows>
 inline void score_rows_q8(const KvTile& tile, const float* queries, size_t query_stride,
                           uint32_t head_dim, float* scores) {
-  constexpr uint32_t kGroups = !kManyRegisters ? 1 : M == 1 ? 4 : 2;  // by the number of registers
+  constexpr uint32_t kGroups = !kManyRegisters ? 1 : Rows::kRows <= 2 ? 4 : 2;  // as registers hold
   uint32_t group = tile.first;
   for (; group + kGroups <= tile.end; group += kGroups) {
-    score_groups_q8<Keys, M, kGroups>(tile, group, queries, query_stride, head_dim, scores);
+    score_groups_q8<Keys, Rows, kGroups>(tile, group, queries, query_stride, head_dim, scores);
   }
   for (; group < tile.end; ++group) {
-    score_groups_q8<Keys, M, 1>(tile, group, queries, query_stride, head_dim, scores);
+    score_groups_q8<Keys, Rows, 1>(tile, group, queries, query_stride, head_dim, scores);
   }
 }
 
 template <class Keys>
 void score_tile_q8(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                    uint32_t head_dim, float* scores) {
-  for_few_rows(n_rows, [&](uint32_t row, auto m) {
-    score_rows_q8<Keys, m.value>(tile, queries + row * query_stride, query_stride, head_dim,
-                                 scores + row * kTilePositions);
+  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+    score_rows_q8<Keys, decltype(rows)>(tile, queries + row * query_stride, query_stride, head_dim,
+                                        scores + row * kTilePositions);
   });
 }
 
 struct Values8 {
   static constexpr uint32_t kVectors = 1;  // of 16 columns, loaded together
+  // Returns where they are.
   template <uint32_t C>
-  static void load(const KvTile& tile, uint32_t i, uint32_t column, F32x16 (&values)[C]) {
+  static const uint8_t* load(const KvTile& tile, uint32_t i, uint32_t column, F32x16 (&values)[C]) {
     const auto* v = static_cast<const uint8_t*>(tile.values[i / 16]) +
                     size_t{i % 16} * tile.value_stride + column;
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) values[c] = load_i8(v + 16 * c);
+    return v;
   }
 };
 
 struct Values4 {
   static constexpr uint32_t kVectors = 2;
   template <uint32_t C>
-  static void load(const KvTile& tile, uint32_t i, uint32_t column, F32x16 (&values)[C]) {
+  static const uint8_t* load(const KvTile& tile, uint32_t i, uint32_t column, F32x16 (&values)[C]) {
     const auto* v = static_cast<const uint8_t*>(tile.values[i / 16]) +
                     (size_t{i % 16} * tile.value_stride + column) / 2;
     BP_UNROLL for (uint32_t c = 0; c < C; c += 2) {
       load_nibbles(v + 8 * c, values[c], values[c + 1]);
     }
+    return v;
   }
 };
 
 // weights[m][s][i] = probability of position i times the scale of its dimensions [32 s, 32 s + 32)
 // from column on.
-template <uint32_t M, uint32_t S>
+template <class Rows, uint32_t S>
 inline void weigh_positions(const KvTile& tile, uint32_t column, const float* probabilities,
                             uint32_t first, uint32_t end, float (*weights)[S][kTilePositions]) {
+  constexpr uint32_t M = Rows::kRows;
   for (uint32_t g = first / 16; g * 16 < end; ++g) {
     const uint16_t* scales =
         tile.value_scales[g] + size_t{column / kKvScaleDims} * tile.scale_stride;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       const F32x16 scale = load_f16(scales + size_t{s} * tile.scale_stride);
+      Rows::template ask_ahead<32>(tile, scales + size_t{s} * tile.scale_stride);
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const F32x16 p = load(probabilities + m * kTilePositions + 16 * g);
         store(weights[m][s] + 16 * g, mul(p, scale));
@@ -167,12 +177,13 @@ inline void weigh_positions(const KvTile& tile, uint32_t column, const float* pr
 }
 
 // C vectors of 16 columns, positions ascending.
-template <class Values, uint32_t M, uint32_t C>
+template <class Values, class Rows, uint32_t C>
 inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const float* probabilities,
                                   uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  constexpr uint32_t kScales = (C + 1) / 2;
+  constexpr uint32_t M = Rows::kRows, kScales = (C + 1) / 2;
   alignas(64) float weights[M][kScales][kTilePositions];
-  weigh_positions<M, kScales>(tile, column, probabilities, first, end, weights);
+  weigh_positions<Rows, kScales>(tile, column, probabilities, first, end, weights);
+  constexpr uint32_t kBytes = 16 * C / Values::kVectors;
   F32x16 sums[M][C];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -181,7 +192,7 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const flo
   }
   for (uint32_t i = first; i < end; ++i) {
     F32x16 values[C];
-    Values::load(tile, i, column, values);
+    Rows::template ask_ahead<kBytes>(tile, Values::load(tile, i, column, values));
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
         sums[m][c] = fma(broadcast(weights[m][c / 2][i]), values[c], sums[m][c]);
@@ -195,29 +206,29 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const flo
   }
 }
 
-template <class Values, uint32_t M>
+template <class Values, class Rows>
 inline void accumulate_rows_q8(const KvTile& tile, const float* probabilities, uint32_t first,
                                uint32_t end, float* out, size_t out_stride) {
   constexpr uint32_t kVectors =
-      kVectorsOfRows<M> < Values::kVectors ? Values::kVectors : kVectorsOfRows<M>;
+      Rows::kColumnVectors < Values::kVectors ? Values::kVectors : Rows::kColumnVectors;
   constexpr uint32_t kStep = 16 * Values::kVectors;
   uint32_t column = 0;
   for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
-    accumulate_columns_q8<Values, M, kVectors>(tile, column, probabilities, first, end, out,
-                                               out_stride);
+    accumulate_columns_q8<Values, Rows, kVectors>(tile, column, probabilities, first, end, out,
+                                                  out_stride);
   }
   for (; column < tile.value_stride; column += kStep) {
-    accumulate_columns_q8<Values, M, Values::kVectors>(tile, column, probabilities, first, end, out,
-                                                       out_stride);
+    accumulate_columns_q8<Values, Rows, Values::kVectors>(tile, column, probabilities, first, end,
+                                                          out, out_stride);
   }
 }
 
 template <class Values>
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  for_few_rows(n_rows, [&](uint32_t row, auto m) {
-    accumulate_rows_q8<Values, m.value>(tile, probabilities + row * kTilePositions, first, end,
-                                        out + row * out_stride, out_stride);
+  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+    accumulate_rows_q8<Values, decltype(rows)>(tile, probabilities + row * kTilePositions, first,
+                                               end, out + row * out_stride, out_stride);
   });
 }
 

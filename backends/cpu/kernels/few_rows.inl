@@ -1,36 +1,64 @@
 // Query rows in fours, whose sums fit into registers.
 #pragma once
 
-#include <type_traits>
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 constexpr uint32_t kFewRows = 4;
+static_assert(kFewRows == kAskingRows);
 constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 
-// Vectors of 16 positions or columns whose sums for M rows fit into registers, and are enough not
-// to wait for one another.
-template <uint32_t M>
-constexpr uint32_t kVectorsOfRows = kManyRegisters ? 4
-                                    : M == 1       ? 4
-                                    : M == 2       ? 2
-                                                   : 1;
+// M query rows that are computed together; alone: there are no others, so that what they read of
+// the cache comes from memory rather than from a cache that rows before them filled.
+template <uint32_t M, bool kOnly>
+struct FewRows {
+  static constexpr uint32_t kRows = M;
+  static constexpr bool kAlone = kOnly;
 
-// Calls f(first row, integral_constant of 1 to 4 rows) until n_rows are done.
+  // Vectors of 16 positions or columns whose sums for M rows fit into registers, and are enough not
+  // to wait for one another.
+  static constexpr uint32_t kVectors = kManyRegisters ? 4 : M == 1 ? 4 : M == 2 ? 2 : 1;
+  // Of columns. Memory is read faster in the order in which it lies: rows of values whole.
+  static constexpr uint32_t kColumnVectors = kManyRegisters && kAlone && M <= 2 ? 8 : kVectors;
+
+  // Asks the caches for what takes the place of the kBytes at `from` in what is read after the
+  // tile. Inlined always: gcc drops a function that has no other effect.
+  template <uint32_t kBytes>
+  __attribute__((always_inline)) static void ask_ahead(const KvTile& tile, const void* from) {
+    constexpr uint32_t kLine = 64;
+    BP_UNROLL for (uint32_t i = 0; kAlone && i < kBytes; i += kLine) {
+      __builtin_prefetch(static_cast<const uint8_t*>(from) + tile.ahead + i);
+    }
+  }
+};
+
+// Calls f(first row, FewRows of 1 to 4 rows) until n_rows are done.
 template <class F>
 inline void for_few_rows(uint32_t n_rows, F&& f) {
-  uint32_t row = 0;
-  for (; row + kFewRows <= n_rows; row += kFewRows) {
-    f(row, std::integral_constant<uint32_t, kFewRows>());
+  switch (n_rows) {
+    case 1:
+      return f(0, FewRows<1, true>());
+    case 2:
+      return f(0, FewRows<2, true>());
+    case 3:
+      return f(0, FewRows<3, true>());
+    case 4:
+      return f(0, FewRows<4, true>());
+    default:
+      break;
   }
+  uint32_t row = 0;
+  for (; row + kFewRows <= n_rows; row += kFewRows) f(row, FewRows<kFewRows, false>());
   switch (n_rows - row) {
     case 1:
-      return f(row, std::integral_constant<uint32_t, 1>());
+      return f(row, FewRows<1, false>());
     case 2:
-      return f(row, std::integral_constant<uint32_t, 2>());
+      return f(row, FewRows<2, false>());
     case 3:
-      return f(row, std::integral_constant<uint32_t, 3>());
+      return f(row, FewRows<3, false>());
     default:
       return;
   }

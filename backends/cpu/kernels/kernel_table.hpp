@@ -209,7 +209,11 @@ struct KvTile {
   uint32_t value_stride;
   uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
+  // Bytes from whatever is read to what takes its place in what is read after the tile: score_tile
+  // and accumulate_tile of up to kAskingRows rows ask the caches for that while they go.
+  ptrdiff_t ahead;
 };
+inline constexpr uint32_t kAskingRows = 4;
 
 // scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows packed rows.
 using ScoreTile = void (*)(const KvTile& tile, const float* queries, size_t query_stride,

@@ -69,6 +69,12 @@ Range AttentionItem::seen(uint32_t row) const {
   return seen_by(spec_, *step_.batch, place_.sequence, token(row));
 }
 
+// What rows see of a span.
+Range AttentionItem::seen_in_span(uint32_t span) const {
+  return {std::max(seen(0).begin, span * kSpanPositions),
+          std::min(seen(n_rows_ - 1).end, (span + 1) * kSpanPositions)};
+}
+
 // The part of it in the tile that begins at first, relative to the tile.
 Range AttentionItem::seen_in(uint32_t row, uint32_t first) const {
   const Range all = seen(row);
@@ -91,7 +97,8 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
 
 void AttentionItem::run() {
   const Range all = spans();
-  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, seen(0).begin);
+  read_ = {seen(0).begin, seen(n_rows_ - 1).end};
+  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, read_.begin);
   load_queries();
   if (all.end - all.begin == 1) {
     gather(all.begin, span_);
@@ -106,8 +113,8 @@ void AttentionItem::run() {
 }
 
 void AttentionItem::gather(uint32_t span, float* floats) {
-  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_,
-                     std::max(seen(0).begin, span * kSpanPositions));
+  read_ = seen_in_span(span);
+  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, read_.begin);
   load_queries();
   gather(span, gathered_at(floats));
 }
@@ -140,21 +147,34 @@ void AttentionItem::clear(const Gathered& gathered) const {
 
 void AttentionItem::gather(uint32_t span, const Gathered& into) {
   clear(into);
-  const uint32_t begin = std::max(seen(0).begin, span * kSpanPositions);
-  const uint32_t end = std::min(seen(n_rows_ - 1).end, (span + 1) * kSpanPositions);
-  for (uint32_t first = begin / kTilePositions * kTilePositions; first < end;
+  const Range own = seen_in_span(span);
+  for (uint32_t first = own.begin / kTilePositions * kTilePositions; first < own.end;
        first += kTilePositions) {
     const uint32_t next = first + kTilePositions;
-    if (next < end && next % step_.kv->block_size() == 0) {
+    const bool begins_block = next % step_.kv->block_size() == 0;
+    if (n_rows_ > kAskingRows && begins_block && next < own.end) {
       step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, next);
     }
     run_tile(first, into);
   }
 }
 
+// From the block of a position to the item's next one, after its last one to the first one of the
+// next head, whose item is likely this worker's next.
+ptrdiff_t AttentionItem::to_next_block(uint32_t position) const {
+  const uint32_t block_size = step_.kv->block_size();
+  KvCache::Place next{place_.kv_head, (position / block_size + 1) * block_size};
+  if (next.position >= read_.end) {
+    if (next.head + 1 == slot_.n_kv_heads) return 0;
+    next = {next.head + 1, read_.begin};
+  }
+  return step_.kv->distance(spec_.kv_slot, blocks_, {place_.kv_head, position}, next);
+}
+
 void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
-  const KvTile tile = step_.kv->tile(spec_.kv_slot, place_.kv_head, blocks_, first, seen(0).begin,
-                                     seen(n_rows_ - 1).end);
+  KvTile tile = step_.kv->tile(spec_.kv_slot, place_.kv_head, blocks_, first, seen(0).begin,
+                               seen(n_rows_ - 1).end);
+  tile.ahead = to_next_block(first);
   uint32_t begin = 0;
   while (begin < n_rows_ && !sees(begin, first)) ++begin;
   uint32_t end = n_rows_;

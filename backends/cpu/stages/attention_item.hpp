@@ -54,6 +54,7 @@ class AttentionItem {
     return spans(spec_, *step_.batch, place_.sequence, place_.tokens);
   }
   [[nodiscard]] Range seen(uint32_t row) const;
+  [[nodiscard]] Range seen_in_span(uint32_t span) const;
   [[nodiscard]] Range seen_in(uint32_t row, uint32_t first) const;
   [[nodiscard]] bool sees(uint32_t row, uint32_t first) const;
 
@@ -63,6 +64,7 @@ class AttentionItem {
   }
   void clear(const Gathered& gathered) const;
   void gather(uint32_t span, const Gathered& into);
+  [[nodiscard]] ptrdiff_t to_next_block(uint32_t position) const;
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
   void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;
@@ -75,6 +77,7 @@ class AttentionItem {
   const StepContext& step_;
   const Kernels& kernels_;
   Place place_;
+  Range read_{};    // positions, of all spans or of one
   uint32_t group_;  // query heads of a KV head
   uint32_t n_rows_;
   int k_type_, v_type_;  // of the kernels

@@ -3,6 +3,7 @@
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/bf16_softmax.inl"
+#include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -11,8 +12,12 @@ namespace {
 
 using namespace avx512;
 
-constexpr uint32_t kRows = 6;     // of queries, whose sums fit into registers
-constexpr uint32_t kVectors = 4;  // of 16 positions or columns beside them
+constexpr uint32_t kRows = 6;  // of queries, whose sums fit into registers
+
+// Vectors of 16 positions or columns beside them. Memory is read faster in the order in which it
+// lies: vector after vector.
+template <class Rows>
+constexpr uint32_t kVectors = Rows::kAlone ? 1 : 4;
 
 inline __m512bh pairs_at(const void* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
@@ -22,24 +27,33 @@ inline __m512bh broadcast_pair(const float* words, size_t i) {
   return reinterpret_cast<__m512bh>(_mm512_castps_si512(_mm512_set1_ps(words[i])));
 }
 
-// Calls f(first row, integral_constant of 1 to kRows rows) until n_rows are done.
-template <uint32_t N = kRows, class F>
+// Calls f(first row, FewRows of 1 to kRows rows) until n_rows are done.
+template <bool kAlone, uint32_t N = kRows, class F>
 inline void for_rows(uint32_t row, uint32_t n_rows, F&& f) {
-  for (; row + N <= n_rows; row += N) f(row, std::integral_constant<uint32_t, N>());
-  if constexpr (N > 1) for_rows<N - 1>(row, n_rows, f);
+  for (; row + N <= n_rows; row += N) f(row, FewRows<N, kAlone>());
+  if constexpr (N > 1) for_rows<kAlone, N - 1>(row, n_rows, f);
+}
+
+template <class F>
+inline void for_rows(uint32_t n_rows, F&& f) {
+  return n_rows <= kRows ? for_rows<true>(0, n_rows, f) : for_rows<false>(0, n_rows, f);
 }
 
 // Rows of queries are words of two dimensions. Each score sums in ascending order of dimensions.
-template <uint32_t M, uint32_t G>
+template <class Rows, uint32_t G>
 inline void score_groups(const KvTile& tile, uint32_t group, const float* queries,
                          size_t query_stride, uint32_t n_pairs, float* scores) {
+  constexpr uint32_t M = Rows::kRows;
   F32x16 sums[M][G];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) sums[m][g] = zero();
   }
   for (uint32_t i = 0; i < n_pairs; ++i) {
     __m512bh k[G];
-    BP_UNROLL for (uint32_t g = 0; g < G; ++g) k[g] = pairs_at(key_pairs(tile, group + g, i));
+    BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
+      k[g] = pairs_at(key_pairs(tile, group + g, i));
+      Rows::template ask_ahead<64>(tile, key_pairs(tile, group + g, i));
+    }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512bh q = broadcast_pair(queries + m * query_stride, i);
       BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
@@ -57,24 +71,27 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
   const uint32_t n_pairs = (head_dim + 1) / 2;
-  for_rows(0, n_rows, [&](uint32_t row, auto m) {
+  for_rows(n_rows, [&](uint32_t row, auto rows) {
+    using Rows = decltype(rows);
     const float* own = queries + row * query_stride;
     float* to = scores + row * kTilePositions;
     uint32_t group = tile.first;
-    for (; group + kVectors <= tile.end; group += kVectors) {
-      score_groups<m.value, kVectors>(tile, group, own, query_stride, n_pairs, to);
+    constexpr uint32_t kGroups = kVectors<Rows>;
+    for (; group + kGroups <= tile.end; group += kGroups) {
+      score_groups<Rows, kGroups>(tile, group, own, query_stride, n_pairs, to);
     }
     for (; group < tile.end; ++group) {
-      score_groups<m.value, 1>(tile, group, own, query_stride, n_pairs, to);
+      score_groups<Rows, 1>(tile, group, own, query_stride, n_pairs, to);
     }
   });
 }
 
 // C vectors of 16 columns, pairs of positions ascending.
-template <uint32_t M, uint32_t C>
+template <class Rows, uint32_t C>
 inline void accumulate_columns(const KvTile& tile, uint32_t column, const float* probabilities,
                                uint32_t first_pair, uint32_t end_pair, float* out,
                                size_t out_stride) {
+  constexpr uint32_t M = Rows::kRows;
   F32x16 sums[M][C];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -85,6 +102,7 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
     __m512bh v[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       v[c] = pairs_at(value_pairs(tile, i, column + 16 * c));
+      Rows::template ask_ahead<64>(tile, value_pairs(tile, i, column + 16 * c));
     }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512bh p = broadcast_pair(probabilities + m * kTilePositions, i);
@@ -103,16 +121,17 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
   const uint32_t first_pair = first / 2, end_pair = (end + 1) / 2;
-  for_rows(0, n_rows, [&](uint32_t row, auto m) {
+  for_rows(n_rows, [&](uint32_t row, auto rows) {
+    using Rows = decltype(rows);
     const float* own = probabilities + row * kTilePositions;
     float* to = out + row * out_stride;
+    constexpr uint32_t kColumns = kVectors<Rows>;
     uint32_t column = 0;
-    for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
-      accumulate_columns<m.value, kVectors>(tile, column, own, first_pair, end_pair, to,
-                                            out_stride);
+    for (; column + 16 * kColumns <= tile.value_stride; column += 16 * kColumns) {
+      accumulate_columns<Rows, kColumns>(tile, column, own, first_pair, end_pair, to, out_stride);
     }
     for (; column < tile.value_stride; column += 16) {
-      accumulate_columns<m.value, 1>(tile, column, own, first_pair, end_pair, to, out_stride);
+      accumulate_columns<Rows, 1>(tile, column, own, first_pair, end_pair, to, out_stride);
     }
   });
 }

@@ -1,0 +1,42 @@
+// Where a head's keys and values lie, as kernels are told.
+
+#include "backends/cpu/kv_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace bp::cpu {
+namespace {
+
+// What kernels ask the caches for is as far from what they read, whatever it is.
+TEST(KvCacheTest, DistanceLeadsToTheSameOfAnotherBlockAndHead) {
+  constexpr uint32_t kHeads = 3, kKeyDim = 96, kValueDim = 40;
+  const bp_kv_slot shape{0, kHeads, kKeyDim, kValueDim};
+  for (const auto& [k, v] :
+       {std::pair{KvType::kF16, KvType::kF16}, std::pair{KvType::kBF16, KvType::kBF16},
+        std::pair{KvType::kQ8_0, KvType::kQ4_0}}) {
+    for (const uint32_t block_size : {64u, 128u}) {
+      KvCache kv({&shape, 1}, 1, block_size, k, v);
+      ASSERT_TRUE(kv.allocate(std::array{4u}).ok());
+      const int32_t blocks[] = {3, 1, 2};
+      const KvCache::Place from{2, block_size + 3}, to{1, 2 * block_size};
+      const KvTile a = kv.tile(0, from.head, blocks, block_size, 0, 3 * block_size);
+      const KvTile b = kv.tile(0, to.head, blocks, 2 * block_size, 0, 3 * block_size);
+      const ptrdiff_t distance = kv.distance(0, blocks, from, to);
+      const auto leads = [&](const void* x, const void* y) {
+        return static_cast<const uint8_t*>(x) + distance == y;
+      };
+      for (uint32_t g = 0; g < kTileGroups; g += 2) {
+        EXPECT_TRUE(leads(a.keys[g], b.keys[g]));
+        EXPECT_TRUE(leads(a.values[g], b.values[g]));
+        EXPECT_TRUE(leads(a.key_scales[g], b.key_scales[g]));
+        EXPECT_TRUE(leads(a.value_scales[g], b.value_scales[g]));
+      }
+      EXPECT_EQ(kv.distance(0, blocks, to, from), -distance);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bp::cpu
