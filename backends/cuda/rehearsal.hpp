@@ -7,29 +7,19 @@
 #include <tuple>
 #include <vector>
 
+#include "backends/cuda/device/launches_only.hpp"
 #include "backends/cuda/device/matrix_library.hpp"
 #include "backends/cuda/plan/plan.hpp"
 
 namespace bp::cuda {
 
-// Loads kernels instead of launching them, once more where a launch asks for more shared memory;
-// does nothing else.
-class KernelLoader : public Stream {
+// Loads kernels instead of launching them, once more where a launch asks for more shared memory.
+class KernelLoader : public LaunchesOnly {
  public:
   explicit KernelLoader(Device& device) : device_(device) {}
 
-  using Stream::launch;
+  using LaunchesOnly::launch;
   Status launch(const Launch& launch) override;
-  Status copy_to_device(void*, const void*, size_t) override { return {}; }
-  Status copy_to_host(void*, const void*, size_t) override { return {}; }
-  Status copy_on_device(void*, const void*, size_t) override { return {}; }
-  Status fill(void*, uint8_t, size_t) override { return {}; }
-  Status record(Event&) override { return {}; }
-  Status wait(Event&) override { return {}; }
-  Status synchronize() override { return {}; }
-  Status begin_capture() override { return {}; }
-  Result<std::unique_ptr<Graph>> end_capture() override { return std::unique_ptr<Graph>(); }
-  Status run(Graph&) override { return {}; }
 
   [[nodiscard]] uint32_t n_loads() const { return n_loads_; }
 

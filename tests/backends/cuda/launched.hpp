@@ -3,31 +3,21 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "backends/cuda/device/launches_only.hpp"
 #include "backends/cuda/plan/planner.hpp"
 
 namespace bp::cuda {
 
-class NamingStream : public Stream {
+class NamingStream : public LaunchesOnly {
  public:
-  using Stream::launch;
+  using LaunchesOnly::launch;
   Status launch(const Launch& launch) override {
     names.emplace_back(launch.name);
     return {};
   }
-  Status copy_to_device(void*, const void*, size_t) override { return {}; }
-  Status copy_to_host(void*, const void*, size_t) override { return {}; }
-  Status copy_on_device(void*, const void*, size_t) override { return {}; }
-  Status fill(void*, uint8_t, size_t) override { return {}; }
-  Status record(Event&) override { return {}; }
-  Status wait(Event&) override { return {}; }
-  Status synchronize() override { return {}; }
-  Status begin_capture() override { return {}; }
-  Result<std::unique_ptr<Graph>> end_capture() override { return unsupported("no graphs"); }
-  Status run(Graph&) override { return {}; }
 
   std::vector<std::string> names;
 };

@@ -26,7 +26,7 @@ struct Lines {
 };
 
 // What products of R rows ask for at each step: lines of every Step-th row from First on, `far`
-// into the second-level cache, `near`, of what that holds already, into the first.
+// into the cache of a level, `near`, of what the second holds already, into the first.
 template <uint32_t First, uint32_t Step, int Level = 2>
 struct Far {
   Lines far;
