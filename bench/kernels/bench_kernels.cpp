@@ -134,22 +134,25 @@ class Bench {
   double product_seconds(const PreparedWeight& weight, uint32_t n_rows) {
     std::vector<float> x(size_t{n_rows} * kColumns);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) - 50;
-    std::vector<int32_t> panels(panels_words(n_rows, kernels_.max_panel_rows, kColumns));
+    // Begins where a line does, as in a step.
+    const size_t panel_words = panels_words(n_rows, kernels_.max_panel_rows, kColumns);
+    const size_t panel_bytes = (panel_words * sizeof(int32_t) + 63) / 64 * 64;
+    auto forms = AlignedBuffer::allocate(panel_bytes + x.size() * sizeof(uint16_t), "activations");
+    if (!forms.ok()) return 0;
+    auto* panels = reinterpret_cast<int32_t*>(forms->data());
+    auto* bf16 = reinterpret_cast<uint16_t*>(forms->data() + panel_bytes);
     for_each_panel(0, n_rows, kernels_.max_panel_rows, kColumns, [&](const PanelPlace& panel) {
       for (uint32_t t = 0; t < panel.n; ++t) {
         kernels_.quantize_row(x.data() + size_t{panel.first + t} * kColumns, kColumns,
-                              panels.data() + panel.word, panel.n, t,
-                              max_seconds(panel.n, kColumns));
+                              panels + panel.word, panel.n, t, max_seconds(panel.n, kColumns));
       }
     });
-    std::vector<uint16_t> bf16(x.size());
     for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
       const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
-      kernels_.bf16_pack(x.data() + size_t{t} * kColumns, kColumns,
-                         bf16.data() + size_t{first} * kColumns,
+      kernels_.bf16_pack(x.data() + size_t{t} * kColumns, kColumns, bf16 + size_t{first} * kColumns,
                          std::min(kBf16PanelRows, n_rows - first), t - first);
     }
-    const Activations activations{n_rows, x.data(), kColumns, panels.data(), bf16.data()};
+    const Activations activations{n_rows, x.data(), kColumns, panels, bf16};
     constexpr size_t piece_columns = kPieceStrips * kStripRows;
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * piece_columns);
     const size_t scratch_bytes = (weight.scratch_bytes() + 63) / 64 * 64;
