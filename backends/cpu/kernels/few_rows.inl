@@ -11,6 +11,16 @@ constexpr uint32_t kFewRows = 4;
 static_assert(kFewRows == kAskingRows);
 constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 
+// Asks the caches for what takes the place of the kBytes at `from` in what is read after the tile.
+// Inlined always: gcc drops a function that has no other effect.
+template <uint32_t kBytes>
+__attribute__((always_inline)) inline void ask_ahead(const KvTile& tile, const void* from) {
+  constexpr uint32_t kLine = 64;
+  BP_UNROLL for (uint32_t i = 0; i < kBytes; i += kLine) {
+    __builtin_prefetch(static_cast<const uint8_t*>(from) + tile.ahead + i);
+  }
+}
+
 // M query rows that are computed together; alone: there are no others, so that what they read of
 // the cache comes from memory rather than from a cache that rows before them filled.
 template <uint32_t M, bool kOnly>
@@ -24,44 +34,26 @@ struct FewRows {
   // Of columns. Memory is read faster in the order in which it lies: rows of values whole.
   static constexpr uint32_t kColumnVectors = kManyRegisters && kAlone && M <= 2 ? 8 : kVectors;
 
-  // Asks the caches for what takes the place of the kBytes at `from` in what is read after the
-  // tile. Inlined always: gcc drops a function that has no other effect.
   template <uint32_t kBytes>
   __attribute__((always_inline)) static void ask_ahead(const KvTile& tile, const void* from) {
-    constexpr uint32_t kLine = 64;
-    BP_UNROLL for (uint32_t i = 0; kAlone && i < kBytes; i += kLine) {
-      __builtin_prefetch(static_cast<const uint8_t*>(from) + tile.ahead + i);
-    }
+    if constexpr (kAlone) BP_CPU_ISA::ask_ahead<kBytes>(tile, from);
   }
 };
 
-// Calls f(first row, FewRows of 1 to 4 rows) until n_rows are done.
+// Calls f(first row, FewRows of 1 to kMost rows) until n_rows are done.
+template <bool kAlone, uint32_t kMost, class F>
+inline void for_rows_from(uint32_t row, uint32_t n_rows, F&& f) {
+  for (; row + kMost <= n_rows; row += kMost) f(row, FewRows<kMost, kAlone>());
+  if constexpr (kMost > 1) for_rows_from<kAlone, kMost - 1>(row, n_rows, f);
+}
+template <uint32_t kMost, class F>
+inline void for_rows(uint32_t n_rows, F&& f) {
+  return n_rows <= kMost ? for_rows_from<true, kMost>(0, n_rows, f)
+                         : for_rows_from<false, kMost>(0, n_rows, f);
+}
 template <class F>
 inline void for_few_rows(uint32_t n_rows, F&& f) {
-  switch (n_rows) {
-    case 1:
-      return f(0, FewRows<1, true>());
-    case 2:
-      return f(0, FewRows<2, true>());
-    case 3:
-      return f(0, FewRows<3, true>());
-    case 4:
-      return f(0, FewRows<4, true>());
-    default:
-      break;
-  }
-  uint32_t row = 0;
-  for (; row + kFewRows <= n_rows; row += kFewRows) f(row, FewRows<kFewRows, false>());
-  switch (n_rows - row) {
-    case 1:
-      return f(row, FewRows<1, false>());
-    case 2:
-      return f(row, FewRows<2, false>());
-    case 3:
-      return f(row, FewRows<3, false>());
-    default:
-      return;
-  }
+  for_rows<kFewRows>(n_rows, f);
 }
 
 }  // namespace

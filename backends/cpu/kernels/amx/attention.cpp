@@ -5,8 +5,8 @@
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/amx/tile_config.hpp"
+#include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/pair_layout.inl"
-#include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::amx {
 namespace {
@@ -16,6 +16,7 @@ using namespace avx512;
 constexpr uint32_t kRows = 16;      // of a tile
 constexpr uint32_t kSteps = 32;     // dimensions or positions of a product
 constexpr size_t kTileStride = 64;  // bytes, of keys and values
+constexpr size_t kTileBytes = kRows * kTileStride;
 constexpr size_t kScoreStride = kTilePositions * sizeof(float);
 static_assert(kMaxQueryRows == 2 * kRows && kKeyPairDims == kSteps);
 
@@ -33,13 +34,6 @@ void configure_tiles(uint32_t n_rows) {
   load_config(config);  // also what was written before, which gcc's tile loads do not say they read
 }
 
-// Asks the caches for what takes the place of a tile register's 16 lines in what is read next.
-__attribute__((always_inline)) inline void ask_ahead(const KvTile& tile, const uint16_t* from) {
-  BP_UNROLL for (uint32_t i = 0; i < kRows * kTileStride; i += kTileStride) {
-    __builtin_prefetch(reinterpret_cast<const uint8_t*>(from) + tile.ahead + i);
-  }
-}
-
 // Queries and scores of the rows of one tile.
 struct Queries {
   const float* words;  // of two dimensions each
@@ -55,15 +49,15 @@ void score_four_groups(const KvTile& tile, uint32_t group, const Queries& querie
   for (uint32_t step = 0; step < queries.n_steps; ++step) {
     _tile_loadd(4, queries.words + 16 * step, queries.stride);
     _tile_loadd(5, key_pairs(tile, group, 16 * step), kTileStride);
-    ask_ahead(tile, key_pairs(tile, group, 16 * step));
+    ask_ahead<kTileBytes>(tile, key_pairs(tile, group, 16 * step));
     _tile_loadd(6, key_pairs(tile, group + 1, 16 * step), kTileStride);
-    ask_ahead(tile, key_pairs(tile, group + 1, 16 * step));
+    ask_ahead<kTileBytes>(tile, key_pairs(tile, group + 1, 16 * step));
     _tile_dpbf16ps(0, 4, 5);
     _tile_loadd(7, key_pairs(tile, group + 2, 16 * step), kTileStride);
-    ask_ahead(tile, key_pairs(tile, group + 2, 16 * step));
+    ask_ahead<kTileBytes>(tile, key_pairs(tile, group + 2, 16 * step));
     _tile_dpbf16ps(1, 4, 6);
     _tile_loadd(5, key_pairs(tile, group + 3, 16 * step), kTileStride);
-    ask_ahead(tile, key_pairs(tile, group + 3, 16 * step));
+    ask_ahead<kTileBytes>(tile, key_pairs(tile, group + 3, 16 * step));
     _tile_dpbf16ps(2, 4, 7);
     _tile_dpbf16ps(3, 4, 5);
   }
@@ -78,7 +72,7 @@ void score_group(const KvTile& tile, uint32_t group, const Queries& queries, flo
   for (uint32_t step = 0; step < queries.n_steps; ++step) {
     _tile_loadd(4, queries.words + 16 * step, queries.stride);
     _tile_loadd(5, key_pairs(tile, group, 16 * step), kTileStride);
-    ask_ahead(tile, key_pairs(tile, group, 16 * step));
+    ask_ahead<kTileBytes>(tile, key_pairs(tile, group, 16 * step));
     _tile_dpbf16ps(0, 4, 5);
   }
   _tile_stored(0, scores + 16 * group, kScoreStride);
@@ -161,15 +155,15 @@ void accumulate_four(const KvTile& tile, const Weighted& rows, uint32_t column) 
     const uint32_t pair = half * kHalfPairs;
     _tile_loadd(4, rows.probabilities + 16 * half, kScoreStride);
     _tile_loadd(5, value_pairs(tile, pair, column), kTileStride);
-    ask_ahead(tile, value_pairs(tile, pair, column));
+    ask_ahead<kTileBytes>(tile, value_pairs(tile, pair, column));
     _tile_loadd(6, value_pairs(tile, pair, column + 16), kTileStride);
-    ask_ahead(tile, value_pairs(tile, pair, column + 16));
+    ask_ahead<kTileBytes>(tile, value_pairs(tile, pair, column + 16));
     _tile_dpbf16ps(0, 4, 5);
     _tile_loadd(7, value_pairs(tile, pair, column + 32), kTileStride);
-    ask_ahead(tile, value_pairs(tile, pair, column + 32));
+    ask_ahead<kTileBytes>(tile, value_pairs(tile, pair, column + 32));
     _tile_dpbf16ps(1, 4, 6);
     _tile_loadd(5, value_pairs(tile, pair, column + 48), kTileStride);
-    ask_ahead(tile, value_pairs(tile, pair, column + 48));
+    ask_ahead<kTileBytes>(tile, value_pairs(tile, pair, column + 48));
     _tile_dpbf16ps(2, 4, 7);
     _tile_dpbf16ps(3, 4, 5);
   }
@@ -184,7 +178,7 @@ void accumulate_one(const KvTile& tile, const Weighted& rows, uint32_t column) {
   for (uint32_t half = rows.first_half; half < rows.end_half; ++half) {
     _tile_loadd(4, rows.probabilities + 16 * half, kScoreStride);
     _tile_loadd(5, value_pairs(tile, half * kHalfPairs, column), kTileStride);
-    ask_ahead(tile, value_pairs(tile, half * kHalfPairs, column));
+    ask_ahead<kTileBytes>(tile, value_pairs(tile, half * kHalfPairs, column));
     _tile_dpbf16ps(0, 4, 5);
   }
   _tile_stored(0, rows.out + column, rows.stride);

@@ -27,18 +27,6 @@ inline __m512bh broadcast_pair(const float* words, size_t i) {
   return reinterpret_cast<__m512bh>(_mm512_castps_si512(_mm512_set1_ps(words[i])));
 }
 
-// Calls f(first row, FewRows of 1 to kRows rows) until n_rows are done.
-template <bool kAlone, uint32_t N = kRows, class F>
-inline void for_rows(uint32_t row, uint32_t n_rows, F&& f) {
-  for (; row + N <= n_rows; row += N) f(row, FewRows<N, kAlone>());
-  if constexpr (N > 1) for_rows<kAlone, N - 1>(row, n_rows, f);
-}
-
-template <class F>
-inline void for_rows(uint32_t n_rows, F&& f) {
-  return n_rows <= kRows ? for_rows<true>(0, n_rows, f) : for_rows<false>(0, n_rows, f);
-}
-
 // Rows of queries are words of two dimensions. Each score sums in ascending order of dimensions.
 template <class Rows, uint32_t G>
 inline void score_groups(const KvTile& tile, uint32_t group, const float* queries,
@@ -71,7 +59,7 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
   const uint32_t n_pairs = (head_dim + 1) / 2;
-  for_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_rows<kRows>(n_rows, [&](uint32_t row, auto rows) {
     using Rows = decltype(rows);
     const float* own = queries + row * query_stride;
     float* to = scores + row * kTilePositions;
@@ -121,7 +109,7 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
   const uint32_t first_pair = first / 2, end_pair = (end + 1) / 2;
-  for_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_rows<kRows>(n_rows, [&](uint32_t row, auto rows) {
     using Rows = decltype(rows);
     const float* own = probabilities + row * kTilePositions;
     float* to = out + row * out_stride;
