@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/threads/wait.hpp"
+#include "backends/cpu/threads/team.hpp"
 #include "backplane/plugin.hpp"
 
 namespace bp::cpu {
@@ -54,10 +54,9 @@ void Step::run() {
   }
   if (batch_.n_tokens == 0) return;
   fail_bad_tokens();
-  open_from(0);
-  if (phase_.load(std::memory_order_relaxed) == kEnd) return;
+  if (open_from(0) == kEnd) return;
   executable_.team_->run(executable_.n_threads_,
-                         [this](uint32_t worker, uint32_t, bp_team*) { work(worker); });
+                         [this](uint32_t worker, uint32_t, bp_team* team) { work(worker, team); });
   copy_outputs();
 }
 
@@ -73,22 +72,23 @@ void Step::fail_bad_tokens() {
   }
 }
 
-void Step::work(uint32_t index) {
+void Step::work(uint32_t index, bp_team* team) {
+  const Team& threads = *executable_.team_;
   const Worker worker{index, executable_.scratch(index)};
-  const auto spin_for = executable_.team_->has_core_each() ? kSpinInStep : kSpinInStep.zero();
   uint32_t phase = phase_.load(std::memory_order_acquire);
   while (phase != kEnd) {
     const Stage& stage = *executable_.plan_.stages[phase / Stage::kPhases];
     Items items(executable_.shares_, phase, index);
     stage.run(context_, worker, phase % Stage::kPhases, items);
     if (items.n_taken() > 0 && executable_.shares_.complete(items.n_taken())) {
-      open_from(phase + 1);
+      const bool is_end = open_from(phase + 1) == kEnd;
+      is_end ? threads.wake_all(team, phase_) : threads.wake(team, phase_);
     }
-    phase = wait_for_change(phase_, phase, spin_for);
+    phase = threads.wait(team, index, phase_, phase);
   }
 }
 
-void Step::open_from(uint32_t phase) {
+uint32_t Step::open_from(uint32_t phase) {
   const auto end = static_cast<uint32_t>(executable_.plan_.stages.size()) * Stage::kPhases;
   for (; phase < end; ++phase) {
     const uint32_t stage = phase / Stage::kPhases, part = phase % Stage::kPhases;
@@ -99,18 +99,11 @@ void Step::open_from(uint32_t phase) {
     const PhaseItems items = executable_.plan_.stages[stage]->items(context_, part);
     if (items.n == 0) continue;
     executable_.shares_.open(phase, items.n, items.in_order);
-    return publish(phase);
+    phase_.store(phase, std::memory_order_release);
+    return phase;
   }
-  publish(kEnd);
-}
-
-void Step::publish(uint32_t phase) {
-  phase_.store(phase, std::memory_order_release);
-  if (phase == kEnd || executable_.team_->has_core_each()) {
-    phase_.notify_all();
-  } else {
-    for (uint32_t i = 1; i < executable_.team_->n_cores(); ++i) phase_.notify_one();
-  }
+  phase_.store(kEnd, std::memory_order_release);
+  return kEnd;
 }
 
 void Step::poll_stop(uint32_t before_stage) {

@@ -23,10 +23,10 @@ class Step {
 
   void fail_bad_tokens();
   // Until the last phase is complete.
-  void work(uint32_t worker);
-  // Opens the first phase with items from `phase` on; kEnd after the last. Nothing else runs.
-  void open_from(uint32_t phase);
-  void publish(uint32_t phase);
+  void work(uint32_t worker, bp_team* team);
+  // Opens the first phase with items from `phase` on, and returns it; kEnd after the last. Nothing
+  // else runs.
+  uint32_t open_from(uint32_t phase);
   void poll_stop(uint32_t before_stage);
   void place_outputs();
   [[nodiscard]] bool can_write_direct(const PlanOutput& output, const bp_output& wanted) const;

@@ -1,11 +1,16 @@
 #include "core/plugin/thread_team.hpp"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <csignal>
+#include <ctime>
 
 #include "backplane/plugin.hpp"
 #include "core/base/cpu_topology.hpp"
@@ -29,6 +34,12 @@ namespace {
 
 // Longer than the gaps between the phases of a step; the team is asleep within 50 us of its end.
 constexpr auto kSpinFor = std::chrono::microseconds(30);
+// Within a job: a worker still awaited after this is looked at, and after this again lent a core
+// where it has none; most items are shorter.
+constexpr auto kUntilLook = std::chrono::microseconds(20), kLook = std::chrono::microseconds(30);
+// Workers that do compute are waited for awake a little longer, since waking takes as long; then
+// asleep, with a look at them now and then.
+constexpr auto kAfterLook = std::chrono::microseconds(50), kNap = std::chrono::microseconds(1000);
 constexpr int kPollsPerLook = 16;  // at the clock
 
 void pause() {
@@ -39,20 +50,71 @@ void pause() {
 #endif
 }
 
+// Polls until `word` differs from `old`, at most so long; what it is then.
+uint32_t poll(const uint32_t& word, uint32_t old, std::chrono::microseconds at_most) {
+  using Clock = std::chrono::steady_clock;
+  uint32_t now = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+  for (const auto until = Clock::now() + at_most; now == old && Clock::now() < until;) {
+    for (int i = 0; i < kPollsPerLook && now == old; ++i) {
+      pause();
+      now = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+    }
+  }
+  return now;
+}
+
+const uint32_t& bare(const std::atomic<uint32_t>& word) {
+  static_assert(sizeof word == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+  return reinterpret_cast<const uint32_t&>(word);
+}
+
 // Waits until `word` differs from `old`: spins where it may, then sleeps in the kernel. A yield
 // between the two would give away the rest of the time slice, milliseconds, wherever another thread
 // wants the core.
 uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, bool may_spin) {
-  using Clock = std::chrono::steady_clock;
-  for (const auto until = Clock::now() + kSpinFor; may_spin && Clock::now() < until;) {
-    for (int i = 0; i < kPollsPerLook; ++i) {
-      const uint32_t now = word.load(std::memory_order_acquire);
-      if (now != old) return now;
-      pause();
-    }
-  }
+  if (may_spin) poll(bare(word), old, kSpinFor);
   while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
+}
+
+// Sleeps until woken, where workers have cores at most for kNap, unless `word` differs from `old`;
+// what it is then.
+uint32_t nap(bp_team& team, const uint32_t& word, uint32_t old) {
+  const timespec at_most{0, std::chrono::nanoseconds(kNap).count()};
+  team.n_asleep.fetch_add(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, old, team.may_spin ? &at_most : nullptr, nullptr,
+          0);
+  team.n_asleep.fetch_sub(1, std::memory_order_relaxed);
+  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+}
+
+void wake(bp_team& team, const uint32_t& word, uint32_t n) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // the word's change before the look
+  if (team.n_asleep.load(std::memory_order_seq_cst) == 0) return;
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, std::min<uint32_t>(n, INT_MAX), nullptr, nullptr,
+          0);
+}
+
+// Waits, as a worker of the job, until `word` differs from `old`, and returns what it is then.
+uint32_t wait_in_job(bp_team& team, uint32_t worker, const uint32_t& word, uint32_t old,
+                     WorkerCores::Loan loan) {
+  uint32_t now = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+  if (now != old && !team.cores.is_away(worker)) return now;
+  team.cores.begin_wait(worker);
+  if (team.may_spin && now == old) now = poll(word, old, kUntilLook);
+  if (team.may_spin && now == old) {
+    team.cores.look(worker);
+    now = poll(word, old, kLook);
+    if (now == old && !team.cores.lend(worker, loan)) now = poll(word, old, kAfterLook);
+  }
+  while (now == old) {
+    if (team.may_spin) team.cores.look(worker);
+    now = nap(team, word, old);
+    if (team.may_spin && now == old) team.cores.lend(worker, loan);
+  }
+  team.cores.take_back(worker);
+  team.cores.begin_work(worker);
+  return now;
 }
 
 void barrier(bp_team* team) {
@@ -120,7 +182,8 @@ ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
       may_spin_(n_threads_ <= topology.n_usable()),
       placement_(topology.placement(n_threads_)),
       loops_(std::make_unique<Loops>(n_threads_)),
-      extension_(make_growable<bp_threads>()) {
+      extension_(make_growable<bp_threads>()),
+      team_(n_threads_) {
   team_.may_spin = may_spin_;
   extension_.n_threads = n_threads_;
   extension_.user = this;
@@ -133,6 +196,10 @@ ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
     auto& team = *static_cast<ThreadTeam*>(user);
     team.loops_->run(team, n, fn, argument);
   };
+  extension_.wait = [](bp_team* team, uint32_t worker, const uint32_t* word, uint32_t old) {
+    return wait_in_job(*team, worker, *word, old, WorkerCores::Loan::kUntilWait);
+  };
+  extension_.wake = [](bp_team* team, const uint32_t* word, uint32_t n) { wake(*team, *word, n); };
 }
 
 ThreadTeam::~ThreadTeam() {
@@ -151,6 +218,7 @@ void ThreadTeam::start_workers() {
   for (uint32_t i = 1; i < n_threads_; ++i) {
     workers_.emplace_back([this, i] { work(i); });
     if (!placement_.empty()) pin(workers_.back(), placement_[i]);
+    if (may_spin_) team_.cores.meet(i, workers_.back().native_handle(), placement_[i]);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -159,18 +227,20 @@ void ThreadTeam::run(uint32_t n, Job job, void* argument) {
   const std::lock_guard lock(one_job_);
   if (workers_.empty() && n_threads_ > 1) start_workers();
   team_.n = n == 0 ? n_threads_ : std::min(n, n_threads_);
-  if (team_.n > 1) {
-    job_ = job;
-    argument_ = argument;
-    running_.store(n_threads_ - 1, std::memory_order_relaxed);
-    epoch_.fetch_add(1, std::memory_order_release);
-    epoch_.notify_all();
-  }
+  if (team_.n == 1) return job(argument, 0, team_.n, &team_);
+  job_ = job;
+  argument_ = argument;
+  running_.store(n_threads_ - 1, std::memory_order_relaxed);
+  if (may_spin_) team_.cores.meet(0, pthread_self(), placement_[0]);
+  for (uint32_t i = 0; i < n_threads_; ++i) team_.cores.enter(i);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  team_.cores.begin_work(0);
   job(argument, 0, team_.n, &team_);
-  if (team_.n == 1) return;
   for (uint32_t left; (left = running_.load(std::memory_order_acquire)) != 0;) {
-    wait_for_change(running_, left, may_spin_);
+    wait_in_job(team_, 0, bare(running_), left, WorkerCores::Loan::kUntilLeave);
   }
+  team_.cores.leave(0);
 }
 
 void ThreadTeam::work(uint32_t worker) {
@@ -178,8 +248,10 @@ void ThreadTeam::work(uint32_t worker) {
   while (true) {
     epoch = wait_for_change(epoch_, epoch, may_spin_);
     if (stop_.load(std::memory_order_relaxed)) return;
+    team_.cores.begin_work(worker);
     if (worker < team_.n) job_(argument_, worker, team_.n, &team_);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) wake(team_, bare(running_), 1);
+    team_.cores.leave(worker);
   }
 }
 

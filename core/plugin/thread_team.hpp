@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "backplane/ext/threads.h"
+#include "core/plugin/worker_cores.hpp"
 
 struct bp_team {
+  explicit bp_team(uint32_t n_threads) : cores(n_threads) {}
+
   std::atomic<uint32_t> arrived{0};
   std::atomic<uint32_t> generation{0};
   uint32_t n = 1;  // workers of the running job
   bool may_spin = false;
+  bp::plugin::WorkerCores cores;
+  std::atomic<uint32_t> n_asleep{0};  // waiting for a word of the job
 };
 
 namespace bp::base {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/cpu/threads/own_team.hpp"
+#include "backends/cpu/threads/wait.hpp"
 
 namespace bp::cpu {
 
@@ -41,6 +42,11 @@ uint32_t affinity_count() {
   return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
 }
 
+const uint32_t* bare(const std::atomic<uint32_t>& word) {
+  static_assert(sizeof word == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+  return reinterpret_cast<const uint32_t*>(&word);
+}
+
 }  // namespace
 
 uint32_t usable_processors() {
@@ -65,5 +71,25 @@ std::shared_ptr<Team> Team::create(const Host& host, uint32_t n_threads) {
 Team::Team(const bp_threads& threads, std::unique_ptr<OwnTeam> own)
     : threads_(threads), n_cores_(usable_processors()), own_(std::move(own)) {}
 Team::~Team() = default;
+
+uint32_t Team::wait(bp_team* team, uint32_t worker, const std::atomic<uint32_t>& word,
+                    uint32_t old) const {
+  if (threads_.wait != nullptr) return threads_.wait(team, worker, bare(word), old);
+  return wait_for_change(word, old, has_core_each() ? kSpinInStep : kSpinInStep.zero());
+}
+
+void Team::wake(bp_team* team, std::atomic<uint32_t>& word) const {
+  wake(team, word, has_core_each() ? threads_.n_threads : n_cores_ - 1);
+}
+
+void Team::wake_all(bp_team* team, std::atomic<uint32_t>& word) const {
+  wake(team, word, threads_.n_threads);
+}
+
+void Team::wake(bp_team* team, std::atomic<uint32_t>& word, uint32_t n) const {
+  if (threads_.wait != nullptr) return threads_.wake(team, bare(word), n);
+  if (n >= threads_.n_threads) return word.notify_all();
+  for (uint32_t i = 0; i < n; ++i) word.notify_one();
+}
 
 }  // namespace bp::cpu

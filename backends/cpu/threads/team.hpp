@@ -1,6 +1,7 @@
 #pragma once
 // The team of workers that steps and preparation run on: the host's, or one of our own.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -21,7 +22,6 @@ class Team {
   [[nodiscard]] uint32_t n_threads() const { return threads_.n_threads; }
   // Whether each worker may have a core to itself, so that waiting awake takes none from another.
   [[nodiscard]] bool has_core_each() const { return threads_.n_threads <= n_cores_; }
-  [[nodiscard]] uint32_t n_cores() const { return n_cores_; }
   [[nodiscard]] bool is_own() const { return own_ != nullptr; }
 
   // f(worker, n, team) on n workers; see bp_threads.
@@ -36,6 +36,13 @@ class Team {
   }
   void barrier(bp_team* team) const { threads_.barrier(team); }
 
+  // As worker `worker` inside f, until `word` differs from `old`; what it is then.
+  uint32_t wait(bp_team* team, uint32_t worker, const std::atomic<uint32_t>& word,
+                uint32_t old) const;
+  // Inside f, where `word` has changed: as many of those that wait for it as may run at once.
+  void wake(bp_team* team, std::atomic<uint32_t>& word) const;
+  void wake_all(bp_team* team, std::atomic<uint32_t>& word) const;
+
   // f(i) for i in [0, n).
   template <class F>
   void parallel_for(uint64_t n, F&& f) const {
@@ -44,6 +51,8 @@ class Team {
   }
 
  private:
+  void wake(bp_team* team, std::atomic<uint32_t>& word, uint32_t n) const;
+
   bp_threads threads_;
   uint32_t n_cores_;  // that this process may use
   std::unique_ptr<OwnTeam> own_;

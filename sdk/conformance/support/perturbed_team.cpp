@@ -36,6 +36,14 @@ class PerturbedTeam::Run {
     }
     delay();
   }
+  uint32_t wait(const uint32_t* word, uint32_t old) {
+    uint32_t now;
+    while ((now = __atomic_load_n(word, __ATOMIC_ACQUIRE)) == old) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    delay();
+    return now;
+  }
 
  private:
   // One in three is late.
@@ -73,6 +81,10 @@ PerturbedTeam::PerturbedTeam(uint32_t n_threads, uint64_t seed)
     static_cast<PerturbedTeam*>(user)->run(n, fn, argument);
   };
   threads_.barrier = [](bp_team* team) { reinterpret_cast<Run*>(team)->barrier(); };
+  threads_.wait = [](bp_team* team, uint32_t, const uint32_t* word, uint32_t old) {
+    return reinterpret_cast<Run*>(team)->wait(word, old);
+  };
+  threads_.wake = [](bp_team*, const uint32_t*, uint32_t) {};  // they look again and again
   threads_.parallel_for = [](void* user, uint64_t n, void (*fn)(void*, uint64_t), void* argument) {
     struct Loop {
       std::atomic<uint64_t> left;

@@ -3,6 +3,7 @@
 #include "core/plugin/thread_team.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -103,6 +104,36 @@ TEST(ThreadTeam, ServesCallersFromSeveralThreads) {
   EXPECT_EQ(total, 4u * 100u * 2u);
 }
 
+// Workers that hand a word round, each adding one when it is its turn.
+struct Round {
+  const bp_threads* threads;
+  uint32_t word = 0;
+  static constexpr uint32_t kTurns = 2000;
+
+  static void run(void* argument, uint32_t worker, uint32_t n, bp_team* team) {
+    auto& self = *static_cast<Round*>(argument);
+    uint32_t now = __atomic_load_n(&self.word, __ATOMIC_ACQUIRE);
+    while (now < kTurns) {
+      if (now % n == worker) {
+        __atomic_store_n(&self.word, ++now, __ATOMIC_RELEASE);
+        self.threads->wake(team, &self.word, n);
+      } else {
+        now = self.threads->wait(team, worker, &self.word, now);
+      }
+    }
+  }
+};
+
+TEST_P(ThreadTeamTest, WorkersWaitForAWord) {
+  ThreadTeam team(GetParam());
+  const bp_threads* threads = team.extension();
+  for (int round = 0; round < 3; ++round) {
+    Round own{threads};
+    threads->run_team(threads->user, 0, Round::run, &own);
+    EXPECT_EQ(own.word, Round::kTurns);
+  }
+}
+
 double cpu_ms() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -141,6 +172,129 @@ TEST(ThreadTeam, SleepsInBarriersWhereItHasMoreWorkersThanProcessors) {
       },
       const_cast<bp_threads*>(threads));
   EXPECT_LT(cpu_ms() - before, kLittleMs);
+}
+
+double own_cpu_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+std::set<uint32_t> own_affinity() {
+  cpu_set_t cores;
+  sched_getaffinity(0, sizeof cores, &cores);
+  std::set<uint32_t> ids;
+  for (uint32_t id = 0; id < CPU_SETSIZE; ++id) {
+    if (CPU_ISSET(id, &cores)) ids.insert(id);
+  }
+  return ids;
+}
+
+// Threads that want a core for themselves.
+class Hogs {
+ public:
+  Hogs(int n, uint32_t core) {
+    for (int i = 0; i < n; ++i) {
+      hogs_.emplace_back([this, core] {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        while (!stop_) {
+        }
+      });
+    }
+  }
+  ~Hogs() {
+    stop_ = true;
+    for (std::thread& hog : hogs_) hog.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> hogs_;
+};
+
+// A worker computes while the other waits for it.
+struct AwaitedWork {
+  const bp_threads* threads;
+  uint32_t computing;  // which worker
+  uint32_t done = 0;
+  static constexpr double kMs = 40;
+
+  static void run(void* argument, uint32_t worker, uint32_t n, bp_team* team) {
+    auto& self = *static_cast<AwaitedWork*>(argument);
+    if (worker != self.computing) {
+      self.threads->wait(team, worker, &self.done, 0);
+      return;
+    }
+    for (const double until = own_cpu_ms() + kMs; own_cpu_ms() < until;) {
+    }
+    __atomic_store_n(&self.done, 1, __ATOMIC_RELEASE);
+    self.threads->wake(team, &self.done, n);
+  }
+};
+
+// A worker that does not compute in the middle of its work is one that has lost its core.
+TEST(WorkerCores, AreLentToAWorkerThatDoesNotComputeUntilItWaits) {
+  if (base::own_topology().n_usable() < 2) GTEST_SKIP() << "needs two processors";
+  const std::vector<uint32_t> homes = base::own_topology().placement(2);
+  WorkerCores cores(2);
+  std::atomic<int> step{0};
+  std::set<uint32_t> affinity[2];
+  const std::set<uint32_t> all = own_affinity();
+  std::thread other([&] {
+    cores.begin_work(1);
+    step = 1;
+    step.notify_all();
+    step.wait(1);
+    affinity[0] = own_affinity();
+    cores.begin_wait(1);
+    affinity[1] = own_affinity();
+  });
+  cores.meet(0, pthread_self(), homes[0]);
+  cores.meet(1, other.native_handle(), homes[1]);
+  for (const uint32_t i : {0u, 1u}) cores.enter(i);
+  step.wait(0);
+  // It may have begun before it was called.
+  cores.look(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(cores.lend(0, WorkerCores::Loan::kUntilLeave));
+  EXPECT_FALSE(cores.lend(0, WorkerCores::Loan::kUntilLeave)) << "it has one";
+  step = 2;
+  step.notify_all();
+  other.join();
+  EXPECT_EQ(affinity[0].size(), 1u);
+  EXPECT_EQ(affinity[1].size(), 1u) << "lent until it leaves";
+  cores.leave(0);
+  EXPECT_EQ(own_affinity(), all);
+}
+
+TEST(ThreadTeam, KeepsAffinitiesThoughOthersWantItsCores) {
+  const std::set<uint32_t> all = own_affinity();
+  if (base::own_topology().n_usable() < 2) GTEST_SKIP() << "needs two processors";
+  ThreadTeam team(2);
+  const bp_threads* threads = team.extension();
+  std::set<uint32_t> homes[2];
+  const auto note = [](void* sets, uint32_t worker, uint32_t, bp_team*) {
+    static_cast<std::set<uint32_t>*>(sets)[worker] = own_affinity();
+  };
+  threads->run_team(threads->user, 0, note, homes);
+  ASSERT_EQ(homes[0], all);
+  ASSERT_EQ(homes[1].size(), 1u);
+  for (const uint32_t computing : {1u, 0u}) {
+    AwaitedWork work{threads, computing};
+    {
+      // Each process of a core gets a time slice of the system's in turn, at most some
+      // milliseconds.
+      const Hogs hogs(4, *homes[1].begin());
+      threads->run_team(threads->user, 0, AwaitedWork::run, &work);
+    }
+    std::set<uint32_t> after[2];
+    threads->run_team(threads->user, 0, note, after);
+    EXPECT_EQ(after[0], homes[0]);
+    EXPECT_EQ(after[1], homes[1]);
+  }
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
  *
  *  1. One step holds the team at a time; others wait their turn. The caller is worker 0, worker i keeps
  *     its core, so that slices of weights and KV heads stay with their workers.
- *  2. Inside run_team workers meet at barrier; they spin, then sleep while they wait.
+ *  2. Inside run_team workers meet at barrier, or wait for words to change; they spin, then sleep.
  *  3. Between steps the team gives up its cores within 50 us.
  */
 #ifndef BACKPLANE_EXT_THREADS_H_
@@ -37,6 +37,14 @@ typedef struct bp_threads {
    * transfers. [any-thread], not inside fn of run_team. */
   void (*parallel_for)(void* user, uint64_t n, void (*fn)(void* argument, uint64_t i),
                        void* argument);
+
+  /* Optional, as wake. Waits, as worker `worker` of the running team, until *word, written and read as an
+   * atomic, is no longer `old`; returns what it is then. A host may lend the core of a worker that waits to
+   * one that does not and has lost its own. Only inside fn. */
+  uint32_t (*wait)(bp_team* team, uint32_t worker, const uint32_t* word, uint32_t old);
+
+  /* Wakes at most n workers that wait for *word, which the caller has changed. Only inside fn. */
+  void (*wake)(bp_team* team, const uint32_t* word, uint32_t n);
 } bp_threads;
 
 #ifdef __cplusplus
