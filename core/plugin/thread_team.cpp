@@ -2,7 +2,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -129,13 +128,6 @@ void barrier(bp_team* team) {
   wait_for_change(team->generation, generation, team->may_spin);
 }
 
-void pin(std::thread& thread, uint32_t cpu) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
-}
-
 }  // namespace
 
 #if !defined(BP_TEAM_RUNS_LOOPS)
@@ -217,8 +209,9 @@ void ThreadTeam::start_workers() {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // workers inherit it: signals go elsewhere
   for (uint32_t i = 1; i < n_threads_; ++i) {
     workers_.emplace_back([this, i] { work(i); });
-    if (!placement_.empty()) pin(workers_.back(), placement_[i]);
-    if (may_spin_) team_.cores.meet(i, workers_.back().native_handle(), placement_[i]);
+    const pthread_t worker = workers_.back().native_handle();
+    if (!placement_.empty()) keep_on(worker, placement_[i]);
+    if (may_spin_) team_.cores.meet(i, worker, placement_[i]);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

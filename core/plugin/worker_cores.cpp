@@ -18,7 +18,7 @@ std::chrono::nanoseconds computed_by(pthread_t thread) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-bool keep_on(pthread_t thread, const cpu_set_t& cores) {
+bool keep_on_any(pthread_t thread, const cpu_set_t& cores) {
   return pthread_setaffinity_np(thread, sizeof cores, &cores) == 0;
 }
 
@@ -30,6 +30,10 @@ cpu_set_t only(uint32_t core) {
 }
 
 }  // namespace
+
+bool keep_on(pthread_t thread, uint32_t core) {
+  return keep_on_any(thread, only(core));
+}
 
 WorkerCores::WorkerCores(uint32_t n_workers) : places_(n_workers) {
   for (Place& place : places_) place.computed.resize(n_workers);
@@ -76,8 +80,8 @@ void WorkerCores::settle(Place& place, State state) {
 
 void WorkerCores::send_home(const Place& place) {
   const cpu_set_t home = only(place.home);
-  if (!CPU_EQUAL(&home, &place.affinity)) keep_on(place.thread, home);
-  keep_on(place.thread, place.affinity);
+  if (!CPU_EQUAL(&home, &place.affinity)) keep_on_any(place.thread, home);
+  keep_on_any(place.thread, place.affinity);
 }
 
 void WorkerCores::look(uint32_t i) {
@@ -103,13 +107,13 @@ bool WorkerCores::lend(uint32_t i, Loan loan) {
     const auto computed = computed_by(place.thread) - own.computed[w];
     if (computed * kOffCorePart > since_look) continue;
     // First said, then done: once it may run here it may do so before this thread goes on.
-    const State lent = loan == Loan::kUntilLeave ? State::kLentUntilLeave : State::kLentUntilWait;
-    own.borrower_state = state;
-    if (!place.state.compare_exchange_strong(state, lent, std::memory_order_acq_rel)) continue;
+    own.before = state;
+    own.lent = loan == Loan::kUntilLeave ? State::kLentUntilLeave : State::kLentUntilWait;
+    if (!place.state.compare_exchange_strong(state, own.lent, std::memory_order_acq_rel)) continue;
     own.borrower = w;
-    const bool is_here = keep_on(place.thread, only(static_cast<uint32_t>(core)));
+    const bool is_here = keep_on(place.thread, static_cast<uint32_t>(core));
     // It had come to wait on its own core meanwhile, thought that it was here, and went home.
-    const bool is_lent = place.state.load(std::memory_order_acquire) == lent;
+    const bool is_lent = place.state.load(std::memory_order_acquire) == own.lent;
     if (is_here && is_lent) return true;
     if (is_here) send_home(place);
     take_back(i);
@@ -121,11 +125,9 @@ void WorkerCores::take_back(uint32_t i) {
   Place& own = places_[i];
   if (own.borrower == kNobody) return;
   Place& place = places_[std::exchange(own.borrower, kNobody)];
-  for (State lent : {State::kLentUntilWait, State::kLentUntilLeave}) {
-    if (!place.state.compare_exchange_strong(lent, own.borrower_state, std::memory_order_acq_rel))
-      continue;
-    return send_home(place);
-  }
+  State lent = own.lent;
+  if (place.state.compare_exchange_strong(lent, own.before, std::memory_order_acq_rel))
+    send_home(place);
 }
 
 }  // namespace bp::plugin

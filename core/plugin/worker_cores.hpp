@@ -13,6 +13,9 @@
 
 namespace bp::plugin {
 
+// From now on the thread runs on this core alone. False where the system refuses.
+bool keep_on(pthread_t thread, uint32_t core);
+
 class WorkerCores {
  public:
   explicit WorkerCores(uint32_t n_workers);
@@ -52,13 +55,14 @@ class WorkerCores {
     std::atomic<State> state{State::kAbsent};
     pthread_t thread{};
     cpu_set_t affinity{};
-    uint32_t home = 0;  // the core it worked on last that was not lent to it
+    uint32_t home = 0;
     // Of each worker, as it saw them.
     std::vector<std::chrono::nanoseconds> computed;
     std::chrono::steady_clock::time_point looked_at;
-    // To whom it lent its core, and what the borrower did then.
+    // To whom it lent its core, what that worker was before, and what it became.
     uint32_t borrower = kNobody;
-    State borrower_state = State::kAbsent;
+    State before = State::kAbsent;
+    State lent = State::kAbsent;
   };
 
   static void settle(Place& place, State state);
