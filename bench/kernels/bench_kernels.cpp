@@ -95,7 +95,7 @@ class Bench {
  private:
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
     const WeightRows rows{memory_.data(), row_bytes(dtype, kColumns), dtype, n_rows, kColumns};
-    auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, true);
+    auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, kernels_.bf16_tile_rows);
     if (!weight->has_strips()) return weight;
     auto strips = arena_.allocate(weight->packed_bytes());
     if (!strips.ok()) {

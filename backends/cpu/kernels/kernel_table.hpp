@@ -164,24 +164,28 @@ inline constexpr uint32_t kBf16Columns = 32;
 using Bf16Pack = void (*)(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n,
                           uint32_t t);
 
-// Rows of bf16 weights, as a file has them or in tiles of kStripRows rows of kBf16Columns columns,
-// one after another along the columns.
+// Rows of bf16 weights, as a file has them or in tiles of n_rows rows of kBf16Columns columns:
+// those of the first n_rows rows one after another along the columns, then those of the next.
 struct Bf16Weights {
   const uint16_t* first;
-  size_t row_stride;   // in elements
+  size_t row_stride;   // in elements, within four rows
+  size_t four_stride;  // from four rows to the next four
   size_t tile_stride;  // from a row's kBf16Columns columns to its next
-  static constexpr size_t kTileElements = size_t{kStripRows} * kBf16Columns;
 
   static Bf16Weights in_rows(const void* first, size_t row_stride_bytes) {
-    return {static_cast<const uint16_t*>(first), row_stride_bytes / 2, kBf16Columns};
+    const size_t stride = row_stride_bytes / 2;
+    return {static_cast<const uint16_t*>(first), stride, 4 * stride, kBf16Columns};
   }
-  static Bf16Weights in_tiles(const void* first) {
-    return {static_cast<const uint16_t*>(first), kBf16Columns, kTileElements};
+  // n_rows: 4 or kStripRows
+  static Bf16Weights in_tiles(const void* first, uint32_t n_rows, uint32_t n_columns) {
+    const size_t four = size_t{4} * (n_rows == 4 ? n_columns : kBf16Columns);
+    return {static_cast<const uint16_t*>(first), kBf16Columns, four, size_t{n_rows} * kBf16Columns};
   }
-  bool is_tiled() const { return tile_stride == kTileElements; }
+  bool is_tiled() const { return tile_stride != kBf16Columns; }
   // column: a multiple of kBf16Columns
   const uint16_t* at(size_t row, size_t column) const {
-    return first + row * row_stride + column / kBf16Columns * tile_stride;
+    return first + row / 4 * four_stride + row % 4 * row_stride +
+           column / kBf16Columns * tile_stride;
   }
 };
 
@@ -256,6 +260,7 @@ struct Kernels {
   FloatDot float_dot[kFloatTypes];
   Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot
   Bf16Dot bf16_dot;
+  uint32_t bf16_tile_rows;  // of the tiles that bf16_dot reads best; 0 without it
 
   // Writes row t of a panel of n rows from x [n_columns]; rows are written in order from 0. The
   // panel has room for max_seconds second records.

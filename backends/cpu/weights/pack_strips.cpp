@@ -51,14 +51,18 @@ void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, ui
 }
 
 void pack_bf16_tiles(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
-                     uint32_t n_columns, uint8_t* tiles) {
+                     uint32_t n_columns, uint32_t tile_rows, uint8_t* tiles) {
   constexpr size_t kBytes = kBf16Columns * sizeof(uint16_t);
-  for (uint32_t tile = 0; tile < n_columns / kBf16Columns; ++tile) {
-    for (uint32_t r = 0; r < n_rows; ++r, tiles += kBytes) {
-      std::memcpy(tiles, rows + r * row_stride_bytes + tile * kBytes, kBytes);
+  for (uint32_t first = 0; first < kStripRows; first += tile_rows) {
+    for (uint32_t tile = 0; tile < n_columns / kBf16Columns; ++tile) {
+      for (uint32_t r = first; r < first + tile_rows; ++r, tiles += kBytes) {
+        if (r < n_rows) {
+          std::memcpy(tiles, rows + r * row_stride_bytes + tile * kBytes, kBytes);
+        } else {
+          std::memset(tiles, 0, kBytes);
+        }
+      }
     }
-    std::memset(tiles, 0, (kStripRows - n_rows) * kBytes);
-    tiles += (kStripRows - n_rows) * kBytes;
   }
 }
 

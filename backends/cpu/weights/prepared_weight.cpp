@@ -79,7 +79,7 @@ uint64_t WeightRows::source_bytes() const {
   return n_rows == 0 ? 0 : (n_rows - 1) * row_stride_bytes + row_bytes(dtype, n_columns);
 }
 
-PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, bool tiles_bf16)
+PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, uint32_t bf16_tile_rows)
     : rows_(rows) {
   if (const auto layout = strip_layout_of(rows.dtype)) {
     layout_ = *layout;
@@ -89,9 +89,10 @@ PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, bool til
     float_type_ = *type;
     form_ = Form::kFloats;
     // They are as large as the rows: worth a file, but no memory of our own.
-    if (takes_bf16() && tiles_bf16 && prepare == Prepare::kCache) {
+    if (takes_bf16() && bf16_tile_rows > 0 && prepare == Prepare::kCache) {
       form_ = Form::kTiles;
       strip_bytes_ = size_t{rows.n_columns} * kStripRows * sizeof(uint16_t);
+      tile_rows_ = bf16_tile_rows;
     }
   }
 }
@@ -118,7 +119,8 @@ void PreparedWeight::pack_into(uint32_t first, uint32_t n, uint8_t* to) const {
   for (uint32_t strip = first; strip < first + n; ++strip, to += strip_bytes_) {
     const uint8_t* rows = rows_.row(uint64_t{strip} * kStripRows);
     if (form_ == Form::kTiles) {
-      pack_bf16_tiles(rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns, to);
+      pack_bf16_tiles(rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns,
+                      tile_rows_, to);
     } else {
       pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns,
                  to);
@@ -220,7 +222,8 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
   }
   if (takes_bf16() && kernels.bf16_dot != nullptr) {
     const Bf16Weights weights = form_ == Form::kTiles
-                                    ? Bf16Weights::in_tiles(strips_.get() + strip * strip_bytes_)
+                                    ? Bf16Weights::in_tiles(strips_.get() + strip * strip_bytes_,
+                                                            tile_rows_, rows_.n_columns)
                                     : Bf16Weights::in_rows(rows, rows_.row_stride_bytes);
     kernels.bf16_dot(weights, n_strip_rows, x.bf16 + size_t{first} * rows_.n_columns, n,
                      rows_.n_columns, y, y_stride);

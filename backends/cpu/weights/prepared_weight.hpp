@@ -52,9 +52,9 @@ struct Activations {
 
 class PreparedWeight {
  public:
-  // Not usable before it is placed. The rows outlive the weight. tiles_bf16: where kernels have
-  // products for bf16; a file of strips then has its rows in tiles.
-  PreparedWeight(const WeightRows& rows, Prepare prepare, bool tiles_bf16);
+  // Not usable before it is placed. The rows outlive the weight. A file of strips has rows of bf16
+  // in tiles of bf16_tile_rows, see Kernels; 0: as they are.
+  PreparedWeight(const WeightRows& rows, Prepare prepare, uint32_t bf16_tile_rows);
 
   // Bytes of these rows as strips; 0 where they stay as they are.
   [[nodiscard]] uint64_t packed_bytes() const {
@@ -78,6 +78,8 @@ class PreparedWeight {
   [[nodiscard]] bool has_strips() const { return form_ == Form::kStrips || form_ == Form::kTiles; }
   [[nodiscard]] bool is_placed() const { return !has_strips() || strips_ != nullptr; }
   [[nodiscard]] size_t strip_bytes() const { return strip_bytes_; }
+  // Rows of a tile of bf16; 0 where it has none.
+  [[nodiscard]] uint32_t tile_rows() const { return tile_rows_; }
   // What products read.
   [[nodiscard]] std::span<const uint8_t> bytes() const;
 
@@ -122,6 +124,7 @@ class PreparedWeight {
   StripLayout layout_{};
   FloatType float_type_{};
   size_t strip_bytes_ = 0;
+  uint32_t tile_rows_ = 0;
   std::shared_ptr<const uint8_t> strips_;  // [n_strips, strip_bytes_], or the aligned rows
   uint64_t owned_bytes_ = 0;
 };

@@ -95,9 +95,7 @@ Result<std::shared_ptr<WeightCache>> WeightCache::open(const std::string& folder
   // Before the first touch: the file system then reads and maps huge pages where it can.
   ::madvise(data, n_bytes, MADV_HUGEPAGE);
   for (const CacheEntry& entry : entries) {
-    const Key key{entry.file,      entry.dtype,       entry.n_rows,
-                  entry.n_columns, entry.file_offset, entry.row_stride_bytes};
-    cache->places_[key] = {entry.offset, entry.n_bytes};
+    cache->places_[key_of(entry)] = {entry.offset, entry.n_bytes};
   }
   return cache;
 }
@@ -106,13 +104,13 @@ WeightCache::~WeightCache() {
   ::munmap(const_cast<uint8_t*>(data_), n_bytes_);
 }
 
-WeightCache::Key WeightCache::key_of(const WeightRows& rows) {
-  return {rows.file,      rows.dtype,       rows.n_rows,
-          rows.n_columns, rows.file_offset, rows.row_stride_bytes};
+WeightCache::Key WeightCache::key_of(const CacheEntry& entry) {
+  return {entry.file,      entry.dtype,       entry.n_rows,          entry.n_columns,
+          entry.tile_rows, entry.file_offset, entry.row_stride_bytes};
 }
 
 std::shared_ptr<const uint8_t> WeightCache::find(const PreparedWeight& weight) const {
-  const auto found = places_.find(key_of(weight.rows()));
+  const auto found = places_.find(key_of(cache_entry_of(weight)));
   if (found == places_.end() || found->second.n_bytes != weight.packed_bytes()) {
     return nullptr;
   }

@@ -14,6 +14,8 @@
 
 namespace bp::cpu {
 
+struct CacheEntry;
+
 class WeightCache : public std::enable_shared_from_this<WeightCache> {
  public:
   // The file in `folder`, checked from its size to the last entry of its table before anything of
@@ -33,8 +35,8 @@ class WeightCache : public std::enable_shared_from_this<WeightCache> {
   struct Place {
     uint64_t offset, n_bytes;
   };
-  using Key = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint64_t, uint64_t>;
-  static Key key_of(const WeightRows& rows);
+  using Key = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t, uint64_t>;
+  static Key key_of(const CacheEntry& entry);
 
   WeightCache(const uint8_t* data, size_t n_bytes) : data_(data), n_bytes_(n_bytes) {}
 

@@ -12,7 +12,7 @@
 namespace bp::cpu {
 
 inline constexpr char kCacheMagic[8] = {'B', 'P', 'S', 'T', 'R', 'I', 'P', 'S'};
-inline constexpr uint32_t kCacheVersion = 1;  // of this file's form
+inline constexpr uint32_t kCacheVersion = 2;  // of this file's form
 inline constexpr uint32_t kCacheByteOrder = 0x01020304;
 inline constexpr uint64_t kCacheAlignment = 4096;  // of a weight's strips
 inline constexpr char kCacheFileName[] = "cpu.strips";
@@ -35,13 +35,15 @@ struct CacheEntry {
   uint32_t dtype;
   uint32_t n_rows;
   uint32_t n_columns;
+  uint32_t tile_rows;    // of bf16
+  uint32_t reserved;     // 0
   uint64_t file_offset;  // in the model
   uint64_t row_stride_bytes;
   uint64_t offset;  // in this file
   uint64_t n_bytes;
 };
 
-static_assert(sizeof(CacheHeader) == 56 && sizeof(CacheEntry) == 48, "no padding is written");
+static_assert(sizeof(CacheHeader) == 56 && sizeof(CacheEntry) == 56, "no padding is written");
 
 // FNV-1a.
 inline uint64_t cache_hash(const void* data, size_t n_bytes, uint64_t hash = 0xcbf29ce484222325u) {
@@ -53,11 +55,18 @@ inline uint64_t cache_hash(std::string_view text) {
   return cache_hash(text.data(), text.size());
 }
 
-// Everything of an entry that the model decides.
-inline CacheEntry cache_entry_of(const WeightRows& rows) {
-  return {
-      rows.file, rows.dtype, rows.n_rows, rows.n_columns, rows.file_offset, rows.row_stride_bytes,
-      0,         0};
+// Everything of an entry that the weight decides.
+inline CacheEntry cache_entry_of(const PreparedWeight& weight) {
+  const WeightRows& rows = weight.rows();
+  CacheEntry entry{};
+  entry.file = rows.file;
+  entry.dtype = rows.dtype;
+  entry.n_rows = rows.n_rows;
+  entry.n_columns = rows.n_columns;
+  entry.tile_rows = weight.tile_rows();
+  entry.file_offset = rows.file_offset;
+  entry.row_stride_bytes = rows.row_stride_bytes;
+  return entry;
 }
 
 // Of a whole file's header with its checksum left out, and its table.

@@ -68,7 +68,7 @@ Status WeightCacheWriter::write(std::span<const std::shared_ptr<PreparedWeight>>
   std::vector<const PreparedWeight*> sources;
   for (const auto& weight : weights) {
     if (!is_cacheable(*weight)) continue;
-    entries.push_back(cache_entry_of(weight->rows()));
+    entries.push_back(cache_entry_of(*weight));
     sources.push_back(weight.get());
   }
   header.data_offset = round_up(sizeof header + entries.size() * sizeof(CacheEntry), kHugePage);

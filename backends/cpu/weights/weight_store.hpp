@@ -17,8 +17,8 @@ using PreparedWeights = std::span<const std::shared_ptr<PreparedWeight>>;
 
 class WeightStore {
  public:
-  // tiles_bf16: see PreparedWeight
-  explicit WeightStore(bool tiles_bf16) : tiles_bf16_(tiles_bf16) {}
+  // bf16_tile_rows: see PreparedWeight
+  explicit WeightStore(uint32_t bf16_tile_rows) : bf16_tile_rows_(bf16_tile_rows) {}
 
   // The weight of these rows, which an executable may have placed already. [control]
   std::shared_ptr<PreparedWeight> get(const WeightRows& rows, Prepare prepare);
@@ -28,7 +28,7 @@ class WeightStore {
                const Progress& progress);
 
  private:
-  const bool tiles_bf16_;
+  const uint32_t bf16_tile_rows_;
   std::mutex mutex_;
   WeightArena arena_;
   std::map<std::pair<WeightRows, Prepare>, std::weak_ptr<PreparedWeight>> weights_;

@@ -416,13 +416,13 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
         ASSERT_TRUE(reference::encode_row(BP_DTYPE_BF16, w.data(), w.size(), encoded.data()).ok());
         std::vector<uint16_t> tiles(size_t{kStripRows} * n_columns);
         pack_bf16_tiles(reinterpret_cast<const uint8_t*>(encoded.data()),
-                        n_columns * sizeof(uint16_t), n_w, n_columns,
+                        n_columns * sizeof(uint16_t), n_w, n_columns, kernels.bf16_tile_rows,
                         reinterpret_cast<uint8_t*>(tiles.data()));
         std::vector<float> decoded(w.size());
         ASSERT_TRUE(
             reference::decode_row(BP_DTYPE_BF16, encoded.data(), w.size(), decoded.data()).ok());
         std::vector<float> last;  // row of sums of the same activations, whatever stands before it
-        for (const uint32_t n : {1u, 3u, 12u, 16u, 17u, 53u, 70u}) {
+        for (const uint32_t n : {1u, 2u, 3u, 7u, 12u, 16u, 17u, 53u, 70u}) {
           std::vector<float> x = conformance::normal_values("x", size_t{n} * n_columns);
           const auto own = conformance::normal_values("own", n_columns);
           std::ranges::copy(own, x.end() - n_columns);
@@ -431,8 +431,8 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
           kernels.bf16_dot(Bf16Weights::in_rows(encoded.data(), n_columns * sizeof(uint16_t)), n_w,
                            rows.panels.data(), n, n_columns, y.data(), n_w);
           std::vector<float> by_tiles(y.size(), NAN);
-          kernels.bf16_dot(Bf16Weights::in_tiles(tiles.data()), n_w, rows.panels.data(), n,
-                           n_columns, by_tiles.data(), n_w);
+          kernels.bf16_dot(Bf16Weights::in_tiles(tiles.data(), kernels.bf16_tile_rows, n_columns),
+                           n_w, rows.panels.data(), n, n_columns, by_tiles.data(), n_w);
           EXPECT_EQ(y, by_tiles) << n << " rows of " << n_columns;
           for (uint32_t i = 0; i < n * n_w; ++i) {
             const Dot expected =

@@ -21,7 +21,7 @@ class PlanTest : public testing::Test {
     return std::move(plan).value();
   }
 
-  WeightStore weights_{false};
+  WeightStore weights_{0};
 };
 
 // Each stage costs a barrier.

@@ -127,6 +127,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
+  kernels.bf16_tile_rows = kStripRows;
 }
 
 }  // namespace bp::cpu::amx

@@ -19,6 +19,13 @@ constexpr uint32_t kBlocksAhead = 2;  // that are asked for
 constexpr uint32_t kTileWeights = 4;
 constexpr uint32_t kTileActivations = 4;
 
+// How far ahead tiles of four rows are asked for, and into the cache of which level, by N rows of
+// activations: one waits for memory alone.
+template <uint32_t N>
+constexpr uint32_t kBytesAhead = N == 1 ? 4096 : 8192;
+template <uint32_t N>
+constexpr int kLevelAhead = N == 1 ? 2 : 1;
+
 // Lines of weights to ask for, one of each row a step.
 struct Lines {
   const uint16_t* first;
@@ -125,25 +132,28 @@ inline __m512 add_lanes(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
 
-// The sums of 4 by 4 vectors' lanes, each in the order of reduce_add; four rows of weights lie
-// together.
-inline __m512 reduce_all(const Lanes<4, 4>& lanes) {
+// The sums of 4 by N vectors' lanes, each in the order of reduce_add; four rows of weights lie
+// together. Of row t of N beyond the last comes anything.
+template <uint32_t N>
+inline __m512 reduce_all(const Lanes<4, N>& lanes) {
   __m512 rows[4];
   BP_UNROLL for (uint32_t r = 0; r < 4; ++r) {
     const F32x16* sums = lanes.sums[r];
-    rows[r] = add_quarters(add_halves(sums[0].v, sums[1].v), add_halves(sums[2].v, sums[3].v));
+    const __m512 low = add_halves(sums[0].v, sums[1].v);
+    const __m512 high = N < 3 ? low : add_halves(sums[N < 3 ? 0 : 2].v, sums[N - 1].v);
+    rows[r] = add_quarters(low, high);
   }
   return add_lanes(add_pairs(rows[0], rows[1]), add_pairs(rows[2], rows[3]));
 }
 
 template <uint32_t R, uint32_t N>
 inline void store_sums(const Lanes<R, N>& lanes, float* y, size_t y_stride) {
-  if constexpr (R == 4 && N == 4) {
+  if constexpr (R == 4 && N > 1) {
     const __m512 sums = reduce_all(lanes);
     _mm_storeu_ps(y, _mm512_castps512_ps128(sums));
     _mm_storeu_ps(y + y_stride, _mm512_extractf32x4_ps(sums, 1));
-    _mm_storeu_ps(y + 2 * y_stride, _mm512_extractf32x4_ps(sums, 2));
-    _mm_storeu_ps(y + 3 * y_stride, _mm512_extractf32x4_ps(sums, 3));
+    if constexpr (N > 2) _mm_storeu_ps(y + 2 * y_stride, _mm512_extractf32x4_ps(sums, 2));
+    if constexpr (N > 3) _mm_storeu_ps(y + 3 * y_stride, _mm512_extractf32x4_ps(sums, 3));
   } else {
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t * y_stride + r] = reduce_add(lanes.sums[r][t]);
@@ -156,12 +166,14 @@ inline void dot_tile(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, u
                      float* y, size_t y_stride) {
   Lanes<R, N> lanes;
   clear(lanes);
-  // The same columns of the rows that come next; where these are in tiles, which lie in a line, the
-  // tile after the next two.
   const uint16_t* own = w.at(w_row, 0);
-  const Lines ahead{own + (w.is_tiled() ? 3 * w.tile_stride : R * w.row_stride), w.row_stride,
-                    w.tile_stride};
-  add_columns(w, w_row, x, 0, n_columns, Far<0, 1>{ahead}, lanes);
+  if (w.is_tiled()) {  // they lie in a line
+    const Lines ahead{own + kBytesAhead<N> / sizeof(uint16_t), w.row_stride, w.tile_stride};
+    add_columns(w, w_row, x, 0, n_columns, Far<0, 1, kLevelAhead<N>>{ahead}, lanes);
+  } else {  // the same columns of the rows that come next
+    const Lines ahead{own + R * w.row_stride, w.row_stride, w.tile_stride};
+    add_columns(w, w_row, x, 0, n_columns, Far<0, 1>{ahead}, lanes);
+  }
   store_sums(lanes, y + w_row, y_stride);
 }
 
@@ -169,12 +181,6 @@ template <uint32_t N>
 inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const PanelRows& x,
                      uint32_t n_columns, float* y, size_t y_stride) {
   uint32_t r = 0;
-  if constexpr (N == 1) {
-    // Tiles are read once, from end to end.
-    if (w.is_tiled() && n_w_rows == kStripRows) {
-      return dot_tile<kStripRows, 1>(w, 0, x, n_columns, y, y_stride);
-    }
-  }
   for (; r + kTileWeights <= n_w_rows; r += kTileWeights) {
     dot_tile<kTileWeights, N>(w, r, x, n_columns, y, y_stride);
   }
@@ -215,15 +221,16 @@ void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t
   for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
     const uint32_t n = n_columns - column < kBlockColumns ? n_columns - column : kBlockColumns;
     const uint32_t then = column + kBlocksAhead * kBlockColumns;
-    const bool is_there = w.is_tiled() || then < n_columns;
-    const uint16_t* next = is_there ? w.at(0, then) : w.at(kStripRows, then - n_columns);
+    const bool is_there = then < n_columns;
+    const bool is_last = column + n == n_columns;
     for (uint32_t i = 0; i < kN; ++i) {
       const uint32_t row = i * kTileWeights;
+      const uint16_t* next = is_there ? w.at(row, then) : w.at(kStripRows + row, then - n_columns);
       // Of tiles, as many lines as they lie.
-      const size_t stride = w.is_tiled() ? n : w.row_stride;
-      const Lines far{next + row * stride, stride, kBf16Columns};
-      const uint16_t* then_rows =
-          i + 1 < kN ? w.at(row + kTileWeights, column) : w.at(0, column + n);
+      const Lines far{next, w.is_tiled() ? n : w.row_stride, kBf16Columns};
+      const uint16_t* then_rows = i + 1 < kN ? w.at(row + kTileWeights, column)
+                                  : is_last  ? w.at(kStripRows, 0)
+                                             : w.at(0, column + n);
       const Lines near{then_rows, w.row_stride, w.tile_stride};
       add_tiles<NX, 0>(w, row, x, column, n, is_first ? &far : nullptr, near, tiles[i]);
     }
@@ -235,42 +242,10 @@ void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t
   }
 }
 
-// Rows J and after of NX, each times all rows of a strip in tiles, columns [column, column + n).
-template <uint32_t NX, uint32_t J>
-inline void add_rows(const Bf16Weights& w, const PanelRows& x, uint32_t column, uint32_t n,
-                     const Lines& ahead, Lanes<kStripRows, 1>* rows) {
-  if constexpr (J < NX) {
-    auto lanes = rows[J];
-    add_columns(w, 0, x.from(J), column, n, Far<J, NX, 1>{ahead}, lanes);
-    rows[J] = lanes;
-    add_rows<NX, J + 1>(w, x, column, n, ahead, rows);
-  }
-}
-
-// A strip in tiles times NX rows, which wait for memory: it is read from end to end, block by
-// block, and the rows share in asking for the next block, for which the first-level cache has room.
-template <uint32_t NX>
-void dot_few(const Bf16Weights& w, const PanelRows& x, uint32_t n_columns, float* y,
-             size_t y_stride) {
-  Lanes<kStripRows, 1> rows[NX];
-  for (auto& row : rows) clear(row);
-  for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
-    const uint32_t n = n_columns - column < kBlockColumns ? n_columns - column : kBlockColumns;
-    const Lines ahead{w.at(0, column + kBlockColumns), w.row_stride, w.tile_stride};
-    add_rows<NX, 0>(w, x, column, n, ahead, rows);
-  }
-  for (uint32_t t = 0; t < NX; ++t) store_sums(rows[t], y + t * y_stride, y_stride);
-}
-
 void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, bool is_first, const PanelRows& x,
                uint32_t n_columns, float* y, size_t y_stride) {
   uint32_t t = 0;
   const uint32_t n_fours = x.n_panel / kTileActivations;
-  if (is_first && w.is_tiled() && n_w_rows == kStripRows) {
-    if (x.n_panel == 2) return dot_few<2>(w, x, n_columns, y, y_stride);
-    if (x.n_panel == 3) return dot_few<3>(w, x, n_columns, y, y_stride);
-    if (x.n_panel == 4) return dot_few<4>(w, x, n_columns, y, y_stride);
-  }
   if (n_w_rows == kStripRows && n_fours > 1) {
     if (n_fours == 4) dot_block<4>(w, is_first, x, n_columns, y, y_stride);
     if (n_fours == 3) dot_block<3>(w, is_first, x, n_columns, y, y_stride);
@@ -280,9 +255,11 @@ void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, bool is_first, const Pan
   for (; t + kTileActivations <= x.n_panel; t += kTileActivations) {
     dot_rows<kTileActivations>(w, n_w_rows, x.from(t), n_columns, y + t * y_stride, y_stride);
   }
-  for (; t < x.n_panel; ++t) {
-    dot_rows<1>(w, n_w_rows, x.from(t), n_columns, y + t * y_stride, y_stride);
-  }
+  const PanelRows rest = x.from(t);
+  y += t * y_stride;
+  if (x.n_panel - t == 3) dot_rows<3>(w, n_w_rows, rest, n_columns, y, y_stride);
+  if (x.n_panel - t == 2) dot_rows<2>(w, n_w_rows, rest, n_columns, y, y_stride);
+  if (x.n_panel - t == 1) dot_rows<1>(w, n_w_rows, rest, n_columns, y, y_stride);
 }
 
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
@@ -299,6 +276,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
+  kernels.bf16_tile_rows = kTileWeights;
 }
 
 }  // namespace bp::cpu::avx512_bf16
