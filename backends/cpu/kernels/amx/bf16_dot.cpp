@@ -50,7 +50,9 @@ void store_transposed(const Sums& sums, uint32_t n_w_rows, uint32_t n, float* y,
 constexpr uint32_t kPrefetchColumns = 256;
 constexpr uint32_t kPrefetchTileColumns = 96;
 
-void prefetch_ahead(const Bf16Weights& w, uint32_t column, uint32_t n_columns) {
+// Inlined by force: a function that only prefetches is one that gcc drops.
+__attribute__((always_inline)) inline void prefetch_ahead(const Bf16Weights& w, uint32_t column,
+                                                          uint32_t n_columns) {
   const uint32_t ahead = column + (w.is_tiled() ? kPrefetchTileColumns : kPrefetchColumns);
   const bool goes_on = !w.is_tiled() && ahead >= n_columns;
   const uint16_t* from = goes_on ? w.at(kStripRows, ahead - n_columns) : w.at(0, ahead);
