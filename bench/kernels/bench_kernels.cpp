@@ -1,4 +1,4 @@
-// bench_kernels [THREADS [ISA [TYPE]]]: what each dot kernel reads with one row of activations,
+// bench_kernels [THREADS [ISA [TYPE [COLUMNS]]]]: what each dot kernel reads with one row of activations,
 // from memory that no cache holds, in bytes of the file and as packed, and what it computes with 4,
 // 16 and 192 rows, each beside a probe of plain reading taken right before; and how fast bytes of
 // the file are packed. Give ratios: the absolute figures move with the machine's neighbours.
@@ -25,7 +25,6 @@
 namespace bp::cpu {
 namespace {
 
-constexpr uint32_t kColumns = 2048;
 constexpr size_t kWeightBytes = size_t{512} << 20;
 constexpr uint32_t kManyRows = 192;
 constexpr uint32_t kManyRowsStrips = 64;
@@ -51,8 +50,8 @@ Range share(uint32_t worker, uint32_t n_workers, uint32_t n_things) {
 
 class Bench {
  public:
-  Bench(const Kernels& kernels, const Team& team, const AlignedBuffer& memory)
-      : kernels_(kernels), team_(team), memory_(memory) {}
+  Bench(const Kernels& kernels, const Team& team, const AlignedBuffer& memory, uint32_t n_columns)
+      : kernels_(kernels), team_(team), memory_(memory), n_columns_(n_columns) {}
 
   // Bytes a second of summing all of memory as floats.
   double read_rate() {
@@ -69,7 +68,7 @@ class Bench {
   }
 
   void run(bp_dtype dtype) {
-    const size_t row = row_bytes(dtype, kColumns);
+    const size_t row = row_bytes(dtype, n_columns_);
     const auto n_rows = static_cast<uint32_t>(kWeightBytes / row / kStripRows * kStripRows);
     const auto one = prepare(dtype, n_rows);
     const auto many = prepare(dtype, kManyRowsStrips * kStripRows);
@@ -94,7 +93,7 @@ class Bench {
 
  private:
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
-    const WeightRows rows{memory_.data(), row_bytes(dtype, kColumns), dtype, n_rows, kColumns};
+    const WeightRows rows{memory_.data(), row_bytes(dtype, n_columns_), dtype, n_rows, n_columns_};
     auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, kernels_.bf16_tile_rows);
     if (!weight->has_strips()) return weight;
     auto strips = arena_.allocate(weight->packed_bytes());
@@ -110,20 +109,20 @@ class Bench {
   }
 
   double tops(const PreparedWeight& weight, uint32_t n_rows) {
-    return 2e-12 * kColumns * weight.n_rows() * n_rows / product_seconds(weight, n_rows);
+    return 2e-12 * n_columns_ * weight.n_rows() * n_rows / product_seconds(weight, n_rows);
   }
 
   // Bytes of the file a second, rows and strips in cache.
   double pack_rate(bp_dtype dtype) {
-    const size_t row = row_bytes(dtype, kColumns);
+    const size_t row = row_bytes(dtype, n_columns_);
     constexpr uint32_t n_strips = 16;
-    const size_t strip = strip_bytes(*strip_layout_of(dtype), kColumns);
+    const size_t strip = strip_bytes(*strip_layout_of(dtype), n_columns_);
     std::vector<uint8_t> strips(team_.n_threads() * strip);
     const double seconds = fastest([&] {
       team_.run(0, [&](uint32_t worker, uint32_t n, bp_team*) {
         const Range own = share(worker, n, n_strips);
         for (uint32_t s = own.begin; s < own.end; ++s) {
-          pack_strip(dtype, memory_.data() + s * kStripRows * row, row, kStripRows, kColumns,
+          pack_strip(dtype, memory_.data() + s * kStripRows * row, row, kStripRows, n_columns_,
                      strips.data() + worker * strip);
         }
       });
@@ -132,27 +131,27 @@ class Bench {
   }
 
   double product_seconds(const PreparedWeight& weight, uint32_t n_rows) {
-    std::vector<float> x(size_t{n_rows} * kColumns);
+    std::vector<float> x(size_t{n_rows} * n_columns_);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) - 50;
     // Begins where a line does, as in a step.
-    const size_t panel_words = panels_words(n_rows, kernels_.max_panel_rows, kColumns);
+    const size_t panel_words = panels_words(n_rows, kernels_.max_panel_rows, n_columns_);
     const size_t panel_bytes = (panel_words * sizeof(int32_t) + 63) / 64 * 64;
     auto forms = AlignedBuffer::allocate(panel_bytes + x.size() * sizeof(uint16_t), "activations");
     if (!forms.ok()) return 0;
     auto* panels = reinterpret_cast<int32_t*>(forms->data());
     auto* bf16 = reinterpret_cast<uint16_t*>(forms->data() + panel_bytes);
-    for_each_panel(0, n_rows, kernels_.max_panel_rows, kColumns, [&](const PanelPlace& panel) {
+    for_each_panel(0, n_rows, kernels_.max_panel_rows, n_columns_, [&](const PanelPlace& panel) {
       for (uint32_t t = 0; t < panel.n; ++t) {
-        kernels_.quantize_row(x.data() + size_t{panel.first + t} * kColumns, kColumns,
-                              panels + panel.word, panel.n, t, max_seconds(panel.n, kColumns));
+        kernels_.quantize_row(x.data() + size_t{panel.first + t} * n_columns_, n_columns_,
+                              panels + panel.word, panel.n, t, max_seconds(panel.n, n_columns_));
       }
     });
     for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
       const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
-      kernels_.bf16_pack(x.data() + size_t{t} * kColumns, kColumns, bf16 + size_t{first} * kColumns,
+      kernels_.bf16_pack(x.data() + size_t{t} * n_columns_, n_columns_, bf16 + size_t{first} * n_columns_,
                          std::min(kBf16PanelRows, n_rows - first), t - first);
     }
-    const Activations activations{n_rows, x.data(), kColumns, panels, bf16};
+    const Activations activations{n_rows, x.data(), n_columns_, panels, bf16};
     constexpr size_t piece_columns = kPieceStrips * kStripRows;
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * piece_columns);
     const size_t scratch_bytes = (weight.scratch_bytes() + 63) / 64 * 64;
@@ -179,10 +178,11 @@ class Bench {
   const Kernels& probe_ = kernels_of(available_isas().back());
   const Team& team_;
   const AlignedBuffer& memory_;
+  const uint32_t n_columns_;
   WeightArena arena_;
 };
 
-int run_all(uint32_t n_threads, std::string_view only, std::string_view type) {
+int run_all(uint32_t n_threads, std::string_view only, std::string_view type, uint32_t n_columns) {
   const auto team = Team::create(Host(), n_threads);
   const auto memory = AlignedBuffer::allocate(kWeightBytes, "weights");
   if (!memory.ok()) return 1;
@@ -192,10 +192,10 @@ int run_all(uint32_t n_threads, std::string_view only, std::string_view type) {
     std::memset((*memory).data() + i * part, 0x3c + static_cast<int>(i % 4), part);
   });
   std::printf("%u threads, %u columns; one row of activations; 4, 16 and %u\n", team->n_threads(),
-              kColumns, kManyRows);
+              n_columns, kManyRows);
   for (const Isa isa : available_isas()) {
     if (!only.empty() && only != isa_name(isa)) continue;
-    Bench bench(kernels_of(isa), *team, *memory);
+    Bench bench(kernels_of(isa), *team, *memory, n_columns);
     for (const bp_dtype dtype :
          {BP_DTYPE_F32,    BP_DTYPE_F16,     BP_DTYPE_BF16,  BP_DTYPE_Q8_0,    BP_DTYPE_Q4_0,
           BP_DTYPE_Q4_1,   BP_DTYPE_Q5_0,    BP_DTYPE_Q5_1,  BP_DTYPE_Q2_K,    BP_DTYPE_Q3_K,
@@ -214,6 +214,9 @@ int run_all(uint32_t n_threads, std::string_view only, std::string_view type) {
 }  // namespace bp::cpu
 
 int main(int argc, char** argv) {
-  const auto n_threads = argc > 1 ? static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10)) : 0;
-  return bp::cpu::run_all(n_threads, argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
+  const auto number = [&](int i, uint32_t otherwise) {
+    return argc > i ? static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)) : otherwise;
+  };
+  return bp::cpu::run_all(number(1, 0), argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "",
+                          number(4, 2048));
 }

@@ -27,6 +27,26 @@ uint32_t longest_query(const bp_batch& batch) {
   return longest;
 }
 
+// The sequence that an item belongs to, of items that are sequences in order: n_of(s) of each.
+// Quick where items ascend.
+template <class NOf>
+class ItemsBySequence {
+ public:
+  explicit ItemsBySequence(NOf n_of) : n_of_(std::move(n_of)) {}
+
+  // The item's index within its sequence.
+  uint32_t seek(uint32_t item) {
+    if (item < first_) sequence_ = first_ = 0;
+    for (uint32_t n; item >= first_ + (n = n_of_(sequence_)); ++sequence_) first_ += n;
+    return item - first_;
+  }
+  [[nodiscard]] uint32_t sequence() const { return sequence_; }
+
+ private:
+  NOf n_of_;
+  uint32_t sequence_ = 0, first_ = 0;
+};
+
 AttentionItem::Place whole(const bp_batch& batch, uint32_t sequence, uint32_t kv_head) {
   return {sequence, {batch.query_start[sequence], batch.query_start[sequence + 1]}, kv_head};
 }
@@ -94,7 +114,9 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
     n += by_spans ? n_spans(step, s) : (n_new(batch, s) + chunk - 1) / chunk;
   }
-  return {n * slot_.n_kv_heads, true};
+  // Many rows: the longest items first. Few, which memory bounds: neighbours to one worker, whose
+  // kernels ask for the next head while they read one.
+  return {n * slot_.n_kv_heads, longest_query(batch) > kMaxOwnWrites};
 }
 
 void AttentionStage::run(const StepContext& step, const Worker& worker, uint32_t phase,
@@ -129,21 +151,16 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
   const uint32_t chunk = chunk_tokens();
-  uint32_t next = items.next();
-  uint32_t first_item = 0;
-  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    const uint32_t begin = batch.query_start[s], n_tokens = n_new(batch, s);
-    const uint32_t n_chunks = (n_tokens + chunk - 1) / chunk;
-    const uint32_t end_item = first_item + n_chunks * slot_.n_kv_heads;
-    for (; next < end_item; next = items.next()) {
-      if (step.running[s] == 0) continue;
-      const uint32_t item = next - first_item;
-      const uint32_t first = begin + (n_chunks - 1 - item / slot_.n_kv_heads) * chunk;
-      const Range tokens{first, std::min(first + chunk, begin + n_tokens)};
-      attend(step, {s, tokens, item % slot_.n_kv_heads}, writes,
-             reinterpret_cast<float*>(worker.scratch));
-    }
-    first_item = end_item;
+  const auto n_chunks = [&](uint32_t s) { return (n_new(batch, s) + chunk - 1) / chunk; };
+  ItemsBySequence all([&](uint32_t s) { return n_chunks(s) * slot_.n_kv_heads; });
+  for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
+    const uint32_t item = all.seek(next), s = all.sequence();
+    if (step.running[s] == 0) continue;
+    const uint32_t begin = batch.query_start[s];
+    const uint32_t first = begin + (n_chunks(s) - 1 - item / slot_.n_kv_heads) * chunk;
+    const Range tokens{first, std::min(first + chunk, begin + n_new(batch, s))};
+    attend(step, {s, tokens, item % slot_.n_kv_heads}, writes,
+           reinterpret_cast<float*>(worker.scratch));
   }
 }
 
@@ -186,22 +203,24 @@ void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
                                   Items& items) const {
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
-  auto* floats = reinterpret_cast<float*>(step.shared);
-  uint32_t next = items.next();
-  uint32_t first_item = 0;
-  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    const Range own = spans(step, s);
-    const uint32_t n_items = n_spans(step, s) * slot_.n_kv_heads;
-    const size_t size = span_floats(step, s);
-    for (; next < first_item + n_items; next = items.next()) {
-      if (step.running[s] == 0) continue;
-      const uint32_t item = next - first_item;
-      gather(step, whole(batch, s, item % slot_.n_kv_heads), own.begin + item / slot_.n_kv_heads,
-             writes, floats + item * size, reinterpret_cast<float*>(worker.scratch));
-    }
-    first_item += n_items;
-    floats += n_items * size;
+  ItemsBySequence all([&](uint32_t s) { return n_spans(step, s) * slot_.n_kv_heads; });
+  for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
+    const uint32_t item = all.seek(next), s = all.sequence();
+    if (step.running[s] == 0) continue;
+    gather(step, whole(batch, s, item % slot_.n_kv_heads),
+           spans(step, s).begin + item / slot_.n_kv_heads, writes,
+           gathered_of(step, s) + item * span_floats(step, s),
+           reinterpret_cast<float*>(worker.scratch));
   }
+}
+
+// What the spans of a sequence gather, before which that of others lies.
+float* AttentionStage::gathered_of(const StepContext& step, uint32_t sequence) const {
+  auto* floats = reinterpret_cast<float*>(step.shared);
+  for (uint32_t s = 0; s < sequence; ++s) {
+    floats += size_t{n_spans(step, s)} * slot_.n_kv_heads * span_floats(step, s);
+  }
+  return floats;
 }
 
 // Writes the tokens whose positions lie in the span: nobody reads them in another.
@@ -214,20 +233,15 @@ void AttentionStage::gather(const StepContext& step, const AttentionItem::Place&
   AttentionItem(spec_, slot_, step, place, scratch).gather(span, floats);
 }
 
-// Items are sequences in order, then heads; a worker gets them ascending.
+// Items are sequences in order, then heads.
 void AttentionStage::fold_items(const StepContext& step, const Worker& worker, Items& items) const {
-  const auto* floats = reinterpret_cast<const float*>(step.shared);
-  uint32_t next = items.next();
-  for (uint32_t s = 0; s < step.batch->n_seqs; ++s) {
+  for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
+    const uint32_t s = next / slot_.n_kv_heads, head = next % slot_.n_kv_heads;
+    if (n_spans(step, s) == 0 || step.running[s] == 0) continue;
     const size_t size = span_floats(step, s);
-    for (; next < (s + 1) * slot_.n_kv_heads; next = items.next()) {
-      if (n_spans(step, s) == 0 || step.running[s] == 0) continue;
-      const uint32_t head = next - s * slot_.n_kv_heads;
-      AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
-                    reinterpret_cast<float*>(worker.scratch))
-          .fold(floats + head * size, size * slot_.n_kv_heads);
-    }
-    floats += size_t{n_spans(step, s)} * slot_.n_kv_heads * size;
+    AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
+                  reinterpret_cast<float*>(worker.scratch))
+        .fold(gathered_of(step, s) + head * size, size * slot_.n_kv_heads);
   }
 }
 

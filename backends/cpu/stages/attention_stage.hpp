@@ -39,6 +39,7 @@ class AttentionStage : public Stage {
     const Range own = spans(step, sequence);
     return own.end - own.begin;
   }
+  [[nodiscard]] float* gathered_of(const StepContext& step, uint32_t sequence) const;
   [[nodiscard]] size_t span_floats(const StepContext& step, uint32_t sequence) const;
 
   // Tokens of a sequence whose queries share one pass over the cache.
