@@ -120,7 +120,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const Host& host, const Para
 }
 
 CpuBackend::CpuBackend(const Host& host, const Settings& settings)
-    : host_(host), settings_(settings), weights_(kernels_of(settings.isa).bf16_tile_rows) {}
+    : host_(host), settings_(settings), weights_(kernels_of(settings.isa).bf16_layout) {}
 
 void CpuBackend::check(const bp_program& program, CheckReport& report) {
   const ProgramView view(program);
@@ -139,7 +139,7 @@ Result<KvCache> CpuBackend::make_kv(const ProgramView& program,
 Result<MemoryNeeds> CpuBackend::memory_needs(const ProgramView& program,
                                              const bp_compile_options& options) const {
   BP_ASSIGN(const KvCache kv, make_kv(program, options));
-  MemoryNeeds needs = MemoryNeeds::of(program, kernels_of(settings_.isa).bf16_tile_rows);
+  MemoryNeeds needs = MemoryNeeds::of(program, kernels_of(settings_.isa).bf16_layout);
   needs.kv = kv.bytes_of(options.max_context) + StateCache(program).entry_bytes();
   return needs;
 }

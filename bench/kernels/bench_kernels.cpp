@@ -1,7 +1,8 @@
-// bench_kernels [THREADS [ISA [TYPE [COLUMNS]]]]: what each dot kernel reads with one row of activations,
-// from memory that no cache holds, in bytes of the file and as packed, and what it computes with 4,
-// 16 and 192 rows, each beside a probe of plain reading taken right before; and how fast bytes of
-// the file are packed. Give ratios: the absolute figures move with the machine's neighbours.
+// bench_kernels [THREADS [ISA [TYPE [COLUMNS]]]]: what each dot kernel reads with one row of
+// activations, from memory that no cache holds, in bytes of the file and as packed, and what it
+// computes with 4, 16 and 192 rows, each beside a probe of plain reading taken right before; and
+// how fast bytes of the file are packed. Give ratios: the absolute figures move with the machine's
+// neighbours.
 
 #include <algorithm>
 #include <chrono>
@@ -94,7 +95,7 @@ class Bench {
  private:
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
     const WeightRows rows{memory_.data(), row_bytes(dtype, n_columns_), dtype, n_rows, n_columns_};
-    auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, kernels_.bf16_tile_rows);
+    auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, kernels_.bf16_layout);
     if (!weight->has_strips()) return weight;
     auto strips = arena_.allocate(weight->packed_bytes());
     if (!strips.ok()) {
@@ -148,7 +149,8 @@ class Bench {
     });
     for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
       const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
-      kernels_.bf16_pack(x.data() + size_t{t} * n_columns_, n_columns_, bf16 + size_t{first} * n_columns_,
+      kernels_.bf16_pack(x.data() + size_t{t} * n_columns_, n_columns_,
+                         bf16 + size_t{first} * n_columns_,
                          std::min(kBf16PanelRows, n_rows - first), t - first);
     }
     const Activations activations{n_rows, x.data(), n_columns_, panels, bf16};

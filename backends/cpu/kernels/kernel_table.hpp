@@ -164,33 +164,33 @@ inline constexpr uint32_t kBf16Columns = 32;
 using Bf16Pack = void (*)(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n,
                           uint32_t t);
 
-// Rows of bf16 weights, as a file has them or in tiles of n_rows rows of kBf16Columns columns:
-// those of the first n_rows rows one after another along the columns, then those of the next.
-struct Bf16Weights {
-  const uint16_t* first;
-  size_t row_stride;   // in elements, within four rows
-  size_t four_stride;  // from four rows to the next four
-  size_t tile_stride;  // from a row's kBf16Columns columns to its next
-
-  static Bf16Weights in_rows(const void* first, size_t row_stride_bytes) {
-    const size_t stride = row_stride_bytes / 2;
-    return {static_cast<const uint16_t*>(first), stride, 4 * stride, kBf16Columns};
-  }
-  // n_rows: 4 or kStripRows
-  static Bf16Weights in_tiles(const void* first, uint32_t n_rows, uint32_t n_columns) {
-    const size_t four = size_t{4} * (n_rows == 4 ? n_columns : kBf16Columns);
-    return {static_cast<const uint16_t*>(first), kBf16Columns, four, size_t{n_rows} * kBf16Columns};
-  }
-  bool is_tiled() const { return tile_stride != kBf16Columns; }
-  // column: a multiple of kBf16Columns
-  const uint16_t* at(size_t row, size_t column) const {
-    return first + row / 4 * four_stride + row % 4 * row_stride +
-           column / kBf16Columns * tile_stride;
-  }
+// How rows of bf16 weights lie: as a file has them, or in strips of kStripRows rows.
+enum class Bf16Layout : uint8_t {
+  kRows,
+  kTiles,  // [columns / kBf16Columns][kStripRows][kBf16Columns], as tile registers take them
+  kPairs,  // [columns / 2][kStripRows][2], as instructions that multiply pairs take them
 };
 
-// y[t * y_stride + r] = w row r . x row t for n_w_rows <= kStripRows rows and n_x_rows rows in
-// panels, in float32. A dot product's order of sums depends on nothing but the kernels.
+struct Bf16Weights {
+  const uint16_t* first;
+  Bf16Layout layout;
+  size_t row_stride;    // in elements; 0 in strips
+  size_t strip_stride;  // from kStripRows rows to the next
+
+  static Bf16Weights in_rows(const void* first, size_t row_stride_bytes) {
+    const size_t stride = row_stride_bytes / sizeof(uint16_t);
+    return {static_cast<const uint16_t*>(first), Bf16Layout::kRows, stride, stride * kStripRows};
+  }
+  static Bf16Weights in_strips(const void* first, Bf16Layout layout, uint32_t n_columns) {
+    return {static_cast<const uint16_t*>(first), layout, 0, size_t{n_columns} * kStripRows};
+  }
+  const uint16_t* strip(uint32_t i) const { return first + i * strip_stride; }
+};
+
+// y[t * y_stride + r] = w row r . x row t for n_w_rows <= kBf16Strips * kStripRows rows and
+// n_x_rows rows in panels, in float32; y has room for whole strips. A dot product's order of sums
+// depends on nothing but the kernels.
+inline constexpr uint32_t kBf16Strips = 2;
 using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
                          uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride);
 
@@ -260,7 +260,7 @@ struct Kernels {
   FloatDot float_dot[kFloatTypes];
   Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot
   Bf16Dot bf16_dot;
-  uint32_t bf16_tile_rows;  // of the tiles that bf16_dot reads best; 0 without it
+  Bf16Layout bf16_layout;  // that bf16_dot reads best; kRows without it
 
   // Writes row t of a panel of n rows from x [n_columns]; rows are written in order from 0. The
   // panel has room for max_seconds second records.

@@ -32,12 +32,12 @@ std::set<uint32_t> product_weights(const ProgramView& program) {
 }
 
 // Each matrix of a stack has strips of its own.
-uint64_t packed_bytes(const bp_weight& weight, Prepare prepare, uint32_t bf16_tile_rows) {
+uint64_t packed_bytes(const bp_weight& weight, Prepare prepare, Bf16Layout bf16_layout) {
   const bp_weight_part& part = *data_part(weight);
   const WeightRows rows = WeightRows::of(weight);
   const uint64_t n_rows = part.n_dims < 3 ? rows.n_rows : part.dims[part.n_dims - 2];
   return rows.n_rows / n_rows *
-         PreparedWeight(rows.slice(0, n_rows), prepare, bf16_tile_rows).packed_bytes();
+         PreparedWeight(rows.slice(0, n_rows), prepare, bf16_layout).packed_bytes();
 }
 
 // Less is packed in no time, and needs no file beside the model.
@@ -45,15 +45,15 @@ constexpr uint64_t kWorthAFileBytes = uint64_t{64} << 20;
 
 }  // namespace
 
-MemoryNeeds MemoryNeeds::of(const ProgramView& program, uint32_t bf16_tile_rows) {
+MemoryNeeds MemoryNeeds::of(const ProgramView& program, Bf16Layout bf16_layout) {
   const std::set<uint32_t> products = product_weights(program);
   MemoryNeeds needs;
   for (uint32_t i = 0; i < program.weights().size(); ++i) {
     const bp_weight& weight = program.weights()[i];
     const bool is_product = products.contains(i);
-    const uint64_t packed = is_product ? packed_bytes(weight, Prepare::kRepack, bf16_tile_rows) : 0;
+    const uint64_t packed = is_product ? packed_bytes(weight, Prepare::kRepack, bf16_layout) : 0;
     needs.packed += packed;
-    needs.cached += is_product ? packed_bytes(weight, Prepare::kCache, bf16_tile_rows) : 0;
+    needs.cached += is_product ? packed_bytes(weight, Prepare::kCache, bf16_layout) : 0;
     (packed > 0 ? needs.source : needs.mapped) += WeightRows::of(weight).source_bytes();
   }
   return needs;

@@ -17,8 +17,8 @@ struct MemoryNeeds {
   uint64_t mapped = 0;  // weights that keep their size: read from the model's file or a cache's
   uint64_t cached = 0;  // all of a cache file
   uint64_t kv = 0;      // of one sequence of full length
-  // All but kv. bf16_tile_rows: see PreparedWeight
-  [[nodiscard]] static MemoryNeeds of(const ProgramView& program, uint32_t bf16_tile_rows);
+  // All but kv. bf16_layout: see PreparedWeight
+  [[nodiscard]] static MemoryNeeds of(const ProgramView& program, Bf16Layout bf16_layout);
 };
 
 // What the cache folder offers.

@@ -50,17 +50,19 @@ void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, ui
   source.pack(rows, row_stride_bytes, n_rows, n_columns, strip);
 }
 
-void pack_bf16_tiles(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
-                     uint32_t n_columns, uint32_t tile_rows, uint8_t* tiles) {
-  constexpr size_t kBytes = kBf16Columns * sizeof(uint16_t);
-  for (uint32_t first = 0; first < kStripRows; first += tile_rows) {
-    for (uint32_t tile = 0; tile < n_columns / kBf16Columns; ++tile) {
-      for (uint32_t r = first; r < first + tile_rows; ++r, tiles += kBytes) {
-        if (r < n_rows) {
-          std::memcpy(tiles, rows + r * row_stride_bytes + tile * kBytes, kBytes);
-        } else {
-          std::memset(tiles, 0, kBytes);
-        }
+void pack_bf16_strip(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
+                     uint32_t n_columns, Bf16Layout layout, uint8_t* strip) {
+  const bool in_pairs = layout == Bf16Layout::kPairs;
+  const size_t n_bytes = (in_pairs ? 2 : size_t{kBf16Columns}) * sizeof(uint16_t);  // of a row
+  const size_t n_all = n_columns * sizeof(uint16_t);
+  for (size_t column = 0; column < n_all; column += n_bytes) {
+    for (uint32_t r = 0; r < kStripRows; ++r, strip += n_bytes) {
+      if (r >= n_rows) {
+        std::memset(strip, 0, n_bytes);
+      } else if (in_pairs) {
+        std::memcpy(strip, rows + r * row_stride_bytes + column, 2 * sizeof(uint16_t));
+      } else {
+        std::memcpy(strip, rows + r * row_stride_bytes + column, n_bytes);
       }
     }
   }

@@ -22,8 +22,8 @@ void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, ui
                 uint32_t n_columns, uint8_t* strip);
 
 // Rows [0, n_rows) of bf16, n_rows <= kStripRows, as
-// u16[kStripRows / tile_rows][n_columns / kBf16Columns][tile_rows][kBf16Columns], zeros below.
-void pack_bf16_tiles(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
-                     uint32_t n_columns, uint32_t tile_rows, uint8_t* tiles);
+// a strip in kTiles or kPairs, zeros for the rows that there are not.
+void pack_bf16_strip(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
+                     uint32_t n_columns, Bf16Layout layout, uint8_t* strip);
 
 }  // namespace bp::cpu

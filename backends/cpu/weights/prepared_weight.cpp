@@ -79,7 +79,7 @@ uint64_t WeightRows::source_bytes() const {
   return n_rows == 0 ? 0 : (n_rows - 1) * row_stride_bytes + row_bytes(dtype, n_columns);
 }
 
-PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, uint32_t bf16_tile_rows)
+PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, Bf16Layout bf16_layout)
     : rows_(rows) {
   if (const auto layout = strip_layout_of(rows.dtype)) {
     layout_ = *layout;
@@ -89,10 +89,10 @@ PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, uint32_t
     float_type_ = *type;
     form_ = Form::kFloats;
     // They are as large as the rows: worth a file, but no memory of our own.
-    if (takes_bf16() && bf16_tile_rows > 0 && prepare == Prepare::kCache) {
-      form_ = Form::kTiles;
+    if (takes_bf16() && bf16_layout != Bf16Layout::kRows && prepare == Prepare::kCache) {
+      form_ = Form::kBf16;
       strip_bytes_ = size_t{rows.n_columns} * kStripRows * sizeof(uint16_t);
-      tile_rows_ = bf16_tile_rows;
+      bf16_layout_ = bf16_layout;
     }
   }
 }
@@ -104,7 +104,7 @@ Result<WeightArena::Piece> PreparedWeight::own(size_t n_bytes, WeightArena& aren
 }
 
 Status PreparedWeight::place(const Team& team, WeightArena& arena) {
-  if (form_ == Form::kTiles && !is_placed()) form_ = Form::kFloats;
+  if (form_ == Form::kBf16 && !is_placed()) form_ = Form::kFloats;
   if (form_ == Form::kFloats) return align(arena);
   if (is_placed()) return {};
   BP_ASSIGN(const WeightArena::Piece strips, own(packed_bytes(), arena));
@@ -118,9 +118,9 @@ Status PreparedWeight::place(const Team& team, WeightArena& arena) {
 void PreparedWeight::pack_into(uint32_t first, uint32_t n, uint8_t* to) const {
   for (uint32_t strip = first; strip < first + n; ++strip, to += strip_bytes_) {
     const uint8_t* rows = rows_.row(uint64_t{strip} * kStripRows);
-    if (form_ == Form::kTiles) {
-      pack_bf16_tiles(rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns,
-                      tile_rows_, to);
+    if (form_ == Form::kBf16) {
+      pack_bf16_strip(rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns,
+                      bf16_layout_, to);
     } else {
       pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, rows_of_strip(strip), rows_.n_columns,
                  to);
@@ -172,6 +172,9 @@ void PreparedWeight::dot_strips(const Kernels& kernels, uint32_t strip, uint32_t
     const TileStrips strips{strips_.get() + strip * strip_bytes_, strip_bytes_, n_strips};
     return dot_packed(kernels, strips, x, first, n, y, y_stride, scratch);
   }
+  if (takes_bf16() && kernels.bf16_dot != nullptr) {
+    return dot_bf16(kernels, strip, n_strips, x, first, n, y, y_stride);
+  }
   for (uint32_t s = strip; s < strip + n_strips; ++s, y += kStripRows) {
     dot_strip(kernels, s, x, first, n, y, y_stride, scratch);
   }
@@ -210,6 +213,22 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
   }
 }
 
+void PreparedWeight::dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips,
+                              const Activations& x, uint32_t first, uint32_t n, float* y,
+                              size_t y_stride) const {
+  const uint16_t* panels = x.bf16 + size_t{first} * rows_.n_columns;
+  for (uint32_t s = strip; s < strip + n_strips; s += kBf16Strips, y += kBf16Strips * kStripRows) {
+    const uint32_t first_row = s * kStripRows;
+    const uint32_t end_row =
+        std::min(std::min(s + kBf16Strips, strip + n_strips) * kStripRows, rows_.n_rows);
+    const Bf16Weights weights =
+        form_ == Form::kBf16 ? Bf16Weights::in_strips(strips_.get() + s * strip_bytes_,
+                                                      bf16_layout_, rows_.n_columns)
+                             : Bf16Weights::in_rows(rows_.row(first_row), rows_.row_stride_bytes);
+    kernels.bf16_dot(weights, end_row - first_row, panels, n, rows_.n_columns, y, y_stride);
+  }
+}
+
 void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x,
                                uint32_t first, uint32_t n, float* y, size_t y_stride,
                                uint8_t* scratch) const {
@@ -219,15 +238,6 @@ void PreparedWeight::dot_strip(const Kernels& kernels, uint32_t strip, const Act
     pack_strip(rows_.dtype, rows, rows_.row_stride_bytes, n_strip_rows, rows_.n_columns, scratch);
     return dot_packed(kernels, {scratch, strip_bytes_, 1}, x, first, n, y, y_stride,
                       scratch + round_up(strip_bytes_, 64));
-  }
-  if (takes_bf16() && kernels.bf16_dot != nullptr) {
-    const Bf16Weights weights = form_ == Form::kTiles
-                                    ? Bf16Weights::in_tiles(strips_.get() + strip * strip_bytes_,
-                                                            tile_rows_, rows_.n_columns)
-                                    : Bf16Weights::in_rows(rows, rows_.row_stride_bytes);
-    kernels.bf16_dot(weights, n_strip_rows, x.bf16 + size_t{first} * rows_.n_columns, n,
-                     rows_.n_columns, y, y_stride);
-    return;
   }
   const float* floats = x.floats + first * x.float_stride;
   if (form_ == Form::kFloats) {

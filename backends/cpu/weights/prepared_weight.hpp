@@ -53,8 +53,8 @@ struct Activations {
 class PreparedWeight {
  public:
   // Not usable before it is placed. The rows outlive the weight. A file of strips has rows of bf16
-  // in tiles of bf16_tile_rows, see Kernels; 0: as they are.
-  PreparedWeight(const WeightRows& rows, Prepare prepare, uint32_t bf16_tile_rows);
+  // in that layout.
+  PreparedWeight(const WeightRows& rows, Prepare prepare, Bf16Layout bf16_layout);
 
   // Bytes of these rows as strips; 0 where they stay as they are.
   [[nodiscard]] uint64_t packed_bytes() const {
@@ -62,7 +62,7 @@ class PreparedWeight {
   }
 
   // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena. Rows
-  // that would have been tiles stay where they are.
+  // of bf16 stay where they are.
   Status place(const Team& team, WeightArena& arena);
   // What that takes for strips.
   [[nodiscard]] uint64_t bytes_to_place() const {
@@ -75,11 +75,10 @@ class PreparedWeight {
 
   [[nodiscard]] const WeightRows& rows() const { return rows_; }
   // Whether it reads strips, of strip_bytes each.
-  [[nodiscard]] bool has_strips() const { return form_ == Form::kStrips || form_ == Form::kTiles; }
+  [[nodiscard]] bool has_strips() const { return form_ == Form::kStrips || form_ == Form::kBf16; }
   [[nodiscard]] bool is_placed() const { return !has_strips() || strips_ != nullptr; }
   [[nodiscard]] size_t strip_bytes() const { return strip_bytes_; }
-  // Rows of a tile of bf16; 0 where it has none.
-  [[nodiscard]] uint32_t tile_rows() const { return tile_rows_; }
+  [[nodiscard]] Bf16Layout bf16_layout() const { return bf16_layout_; }
   // What products read.
   [[nodiscard]] std::span<const uint8_t> bytes() const;
 
@@ -106,7 +105,7 @@ class PreparedWeight {
   enum class Form : uint8_t {
     kStrips,   // packed, in strips_
     kBlocks,   // of a block type, packed when used
-    kTiles,    // of bf16, packed, in strips_
+    kBf16,     // packed, in strips_
     kFloats,   // f32, f16, bf16 rows
     kDecoded,  // any other type, decoded to float32 when used
   };
@@ -116,6 +115,8 @@ class PreparedWeight {
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
   void dot_packed(const Kernels& kernels, const TileStrips& strips, const Activations& x,
                   uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
+  void dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips, const Activations& x,
+                uint32_t first, uint32_t n, float* y, size_t y_stride) const;
   void dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x, uint32_t first,
                  uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
 
@@ -124,7 +125,7 @@ class PreparedWeight {
   StripLayout layout_{};
   FloatType float_type_{};
   size_t strip_bytes_ = 0;
-  uint32_t tile_rows_ = 0;
+  Bf16Layout bf16_layout_ = Bf16Layout::kRows;
   std::shared_ptr<const uint8_t> strips_;  // [n_strips, strip_bytes_], or the aligned rows
   uint64_t owned_bytes_ = 0;
 };

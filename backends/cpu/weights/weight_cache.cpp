@@ -105,8 +105,8 @@ WeightCache::~WeightCache() {
 }
 
 WeightCache::Key WeightCache::key_of(const CacheEntry& entry) {
-  return {entry.file,      entry.dtype,       entry.n_rows,          entry.n_columns,
-          entry.tile_rows, entry.file_offset, entry.row_stride_bytes};
+  return {entry.file,        entry.dtype,       entry.n_rows,          entry.n_columns,
+          entry.bf16_layout, entry.file_offset, entry.row_stride_bytes};
 }
 
 std::shared_ptr<const uint8_t> WeightCache::find(const PreparedWeight& weight) const {

@@ -35,7 +35,7 @@ struct CacheEntry {
   uint32_t dtype;
   uint32_t n_rows;
   uint32_t n_columns;
-  uint32_t tile_rows;    // of bf16
+  uint32_t bf16_layout;  // Bf16Layout
   uint32_t reserved;     // 0
   uint64_t file_offset;  // in the model
   uint64_t row_stride_bytes;
@@ -63,7 +63,7 @@ inline CacheEntry cache_entry_of(const PreparedWeight& weight) {
   entry.dtype = rows.dtype;
   entry.n_rows = rows.n_rows;
   entry.n_columns = rows.n_columns;
-  entry.tile_rows = weight.tile_rows();
+  entry.bf16_layout = static_cast<uint32_t>(weight.bf16_layout());
   entry.file_offset = rows.file_offset;
   entry.row_stride_bytes = rows.row_stride_bytes;
   return entry;

@@ -8,7 +8,7 @@ std::shared_ptr<PreparedWeight> WeightStore::get(const WeightRows& rows, Prepare
   const std::lock_guard lock(mutex_);
   std::weak_ptr<PreparedWeight>& entry = weights_[{rows, prepare}];
   if (auto weight = entry.lock()) return weight;
-  auto weight = std::make_shared<PreparedWeight>(rows, prepare, bf16_tile_rows_);
+  auto weight = std::make_shared<PreparedWeight>(rows, prepare, bf16_layout_);
   entry = weight;
   return weight;
 }

@@ -17,8 +17,8 @@ using PreparedWeights = std::span<const std::shared_ptr<PreparedWeight>>;
 
 class WeightStore {
  public:
-  // bf16_tile_rows: see PreparedWeight
-  explicit WeightStore(uint32_t bf16_tile_rows) : bf16_tile_rows_(bf16_tile_rows) {}
+  // bf16_layout: see PreparedWeight
+  explicit WeightStore(Bf16Layout bf16_layout) : bf16_layout_(bf16_layout) {}
 
   // The weight of these rows, which an executable may have placed already. [control]
   std::shared_ptr<PreparedWeight> get(const WeightRows& rows, Prepare prepare);
@@ -28,7 +28,7 @@ class WeightStore {
                const Progress& progress);
 
  private:
-  const uint32_t bf16_tile_rows_;
+  const Bf16Layout bf16_layout_;
   std::mutex mutex_;
   WeightArena arena_;
   std::map<std::pair<WeightRows, Prepare>, std::weak_ptr<PreparedWeight>> weights_;

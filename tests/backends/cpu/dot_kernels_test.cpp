@@ -409,40 +409,48 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
     const Kernels& kernels = kernels_of(isa);
     if (kernels.bf16_dot == nullptr) continue;
     SCOPED_TRACE(isa_name(isa));
-    for (const uint32_t n_columns : {32u, 96u, 1056u}) {
-      for (const uint32_t n_w : {kStripRows, 5u}) {
+    for (const uint32_t n_columns : {32u, 96u, 2080u}) {
+      for (const uint32_t n_w : {kStripRows, 5u, 2 * kStripRows, kStripRows + 11}) {
+        const uint32_t n_strips = (n_w + kStripRows - 1) / kStripRows;
+        const uint32_t y_stride = n_strips * kStripRows;
+        const size_t row_bytes = n_columns * sizeof(uint16_t);
         const auto w = conformance::normal_values("w", size_t{n_w} * n_columns);
         std::vector<uint16_t> encoded(w.size());
         ASSERT_TRUE(reference::encode_row(BP_DTYPE_BF16, w.data(), w.size(), encoded.data()).ok());
-        std::vector<uint16_t> tiles(size_t{kStripRows} * n_columns);
-        pack_bf16_tiles(reinterpret_cast<const uint8_t*>(encoded.data()),
-                        n_columns * sizeof(uint16_t), n_w, n_columns, kernels.bf16_tile_rows,
-                        reinterpret_cast<uint8_t*>(tiles.data()));
+        std::vector<uint16_t> strips(size_t{y_stride} * n_columns);
+        for (uint32_t s = 0; s < n_strips; ++s) {
+          const size_t first = size_t{s} * kStripRows * n_columns;
+          pack_bf16_strip(reinterpret_cast<const uint8_t*>(encoded.data() + first), row_bytes,
+                          std::min(kStripRows, n_w - s * kStripRows), n_columns,
+                          kernels.bf16_layout, reinterpret_cast<uint8_t*>(strips.data() + first));
+        }
         std::vector<float> decoded(w.size());
         ASSERT_TRUE(
             reference::decode_row(BP_DTYPE_BF16, encoded.data(), w.size(), decoded.data()).ok());
         std::vector<float> last;  // row of sums of the same activations, whatever stands before it
-        for (const uint32_t n : {1u, 2u, 3u, 7u, 12u, 16u, 17u, 53u, 70u}) {
+        for (const uint32_t n : {1u, 2u, 3u, 4u, 5u, 7u, 12u, 16u, 17u, 53u, 70u}) {
           std::vector<float> x = conformance::normal_values("x", size_t{n} * n_columns);
           const auto own = conformance::normal_values("own", n_columns);
           std::ranges::copy(own, x.end() - n_columns);
           const Bf16Rows rows = pack_bf16(kernels, x, n, n_columns);
-          std::vector<float> y(size_t{n} * n_w, NAN);
-          kernels.bf16_dot(Bf16Weights::in_rows(encoded.data(), n_columns * sizeof(uint16_t)), n_w,
-                           rows.panels.data(), n, n_columns, y.data(), n_w);
-          std::vector<float> by_tiles(y.size(), NAN);
-          kernels.bf16_dot(Bf16Weights::in_tiles(tiles.data(), kernels.bf16_tile_rows, n_columns),
-                           n_w, rows.panels.data(), n, n_columns, by_tiles.data(), n_w);
-          EXPECT_EQ(y, by_tiles) << n << " rows of " << n_columns;
+          std::vector<float> y(size_t{n} * y_stride, 0);
+          kernels.bf16_dot(Bf16Weights::in_rows(encoded.data(), row_bytes), n_w, rows.panels.data(),
+                           n, n_columns, y.data(), y_stride);
+          std::vector<float> by_strips(y.size(), 0);
+          kernels.bf16_dot(Bf16Weights::in_strips(strips.data(), kernels.bf16_layout, n_columns),
+                           n_w, rows.panels.data(), n, n_columns, by_strips.data(), y_stride);
           for (uint32_t i = 0; i < n * n_w; ++i) {
-            const Dot expected =
-                exact_dot(decoded.data() + size_t{i % n_w} * n_columns,
-                          rows.values.data() + size_t{i / n_w} * n_columns, n_columns);
-            ASSERT_NEAR(y[i], expected.sum, 2e-6 * expected.magnitude)
-                << "row " << i / n_w << " of " << n << ", column " << i % n_w;
+            const uint32_t row = i / n_w, column = i % n_w;
+            const float found = y[size_t{row} * y_stride + column];
+            ASSERT_EQ(found, by_strips[size_t{row} * y_stride + column]);
+            const Dot expected = exact_dot(decoded.data() + size_t{column} * n_columns,
+                                           rows.values.data() + size_t{row} * n_columns, n_columns);
+            ASSERT_NEAR(found, expected.sum, 2e-6 * expected.magnitude)
+                << "row " << row << " of " << n << ", column " << column << " of " << n_w;
             ++n_tested;
           }
-          const std::vector<float> found(y.end() - n_w, y.end());
+          const auto last_row = y.begin() + (n - 1) * y_stride;
+          const std::vector<float> found(last_row, last_row + n_w);
           if (last.empty()) last = found;
           EXPECT_EQ(found, last) << n << " rows of " << n_columns;
         }

@@ -192,7 +192,7 @@ uint32_t phases_of_decode(const cpu::Plan& plan, cpu::StepContext step, uint32_t
 TEST(CpuExperts, TakeThreePhasesOfADecodeStep) {
   ExpertsProgram experts(BP_DTYPE_Q4_K);
   const ProgramView view(experts.program());
-  cpu::WeightStore weights{0};
+  cpu::WeightStore weights{cpu::Bf16Layout::kRows};
   auto planned = cpu::Planner(view, weights, cpu::Prepare::kRepack).run();
   ASSERT_TRUE(planned.ok()) << planned.status().message();
   cpu::Plan plan = std::move(planned).value();

@@ -21,7 +21,7 @@ class PlanTest : public testing::Test {
     return std::move(plan).value();
   }
 
-  WeightStore weights_{0};
+  WeightStore weights_{Bf16Layout::kRows};
 };
 
 // Each stage costs a barrier.

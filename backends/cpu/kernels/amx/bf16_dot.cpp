@@ -50,38 +50,54 @@ void store_transposed(const Sums& sums, uint32_t n_w_rows, uint32_t n, float* y,
 constexpr uint32_t kPrefetchColumns = 256;
 constexpr uint32_t kPrefetchTileColumns = 96;
 
+// A strip of weights: tiles of 16 rows of kBf16Columns columns, or n_rows rows of a file.
+struct Strip {
+  const uint16_t* first;
+  uint32_t n_rows;
+  bool is_tiled;
+  size_t row_stride;  // in elements
+
+  static Strip of(const Bf16Weights& w, uint32_t i, uint32_t n_rows) {
+    const bool is_tiled = w.layout == Bf16Layout::kTiles;
+    return {w.strip(i), n_rows, is_tiled, is_tiled ? kBf16Columns : w.row_stride};
+  }
+  const uint16_t* at(uint32_t column) const {
+    return first + size_t{column} * (is_tiled ? kStripRows : 1);
+  }
+  size_t row_stride_bytes() const { return row_stride * sizeof(uint16_t); }
+};
+
 // Inlined by force: a function that only prefetches is one that gcc drops.
-__attribute__((always_inline)) inline void prefetch_ahead(const Bf16Weights& w, uint32_t column,
+__attribute__((always_inline)) inline void prefetch_ahead(const Strip& w, uint32_t column,
                                                           uint32_t n_columns) {
-  const uint32_t ahead = column + (w.is_tiled() ? kPrefetchTileColumns : kPrefetchColumns);
-  const bool goes_on = !w.is_tiled() && ahead >= n_columns;
-  const uint16_t* from = goes_on ? w.at(kStripRows, ahead - n_columns) : w.at(0, ahead);
+  const uint32_t ahead = column + (w.is_tiled ? kPrefetchTileColumns : kPrefetchColumns);
+  const bool goes_on = !w.is_tiled && ahead >= n_columns;
+  const uint16_t* from =
+      goes_on ? w.at(ahead - n_columns) + kStripRows * w.row_stride : w.at(ahead);
   BP_UNROLL for (uint32_t r = 0; r < kStripRows; ++r) {
     __builtin_prefetch(from + r * w.row_stride, 0, 2);
   }
 }
 
 // One panel of n rows.
-void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panel, uint32_t n,
-               uint32_t n_columns, float* y, size_t y_stride) {
-  const size_t w_stride_bytes = w.row_stride * sizeof(uint16_t);
+void dot_panel(const Strip& w, const uint16_t* panel, uint32_t n, uint32_t n_columns, float* y,
+               size_t y_stride) {
   Sums sums;
   _tile_zero(0);
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     prefetch_ahead(w, c, n_columns);
-    _tile_loadd(4, w.at(0, c), w_stride_bytes);
+    _tile_loadd(4, w.at(c), w.row_stride_bytes());
     _tile_loadd(5, panel + size_t{c} * n, 4 * n);
     _tile_dpbf16ps(0, 4, 5);
   }
   _tile_stored(0, sums.of, sizeof(float) * kBf16PanelRows);
-  store_transposed(sums, n_w_rows, n, y, y_stride);
+  store_transposed(sums, w.n_rows, n, y, y_stride);
 }
 
 // kPanels whole panels.
-void dot_panels(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_columns,
-                float* y, size_t y_stride) {
+void dot_panels(const Strip& w, const uint16_t* panels, uint32_t n_columns, float* y,
+                size_t y_stride) {
   constexpr uint32_t n = kBf16PanelRows;
-  const size_t w_stride_bytes = w.row_stride * sizeof(uint16_t);
   const size_t panel = size_t{n} * n_columns;
   Sums sums[kPanels];
   _tile_zero(0);
@@ -89,7 +105,7 @@ void dot_panels(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
   _tile_zero(2);
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     const uint16_t* x = panels + size_t{c} * n;
-    _tile_loadd(4, w.at(0, c), w_stride_bytes);
+    _tile_loadd(4, w.at(c), w.row_stride_bytes());
     _tile_loadd(5, x, 64);
     _tile_loadd(6, x + panel, 64);
     _tile_loadd(7, x + 2 * panel, 64);
@@ -101,25 +117,34 @@ void dot_panels(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
   _tile_stored(1, sums[1].of, 64);
   _tile_stored(2, sums[2].of, 64);
   for (uint32_t p = 0; p < kPanels; ++p) {
-    store_transposed(sums[p], n_w_rows, n, y + p * n * y_stride, y_stride);
+    store_transposed(sums[p], w.n_rows, n, y + p * n * y_stride, y_stride);
+  }
+}
+
+void dot_strip(const Strip& w, const uint16_t* panels, uint32_t n_x_rows, uint32_t n_columns,
+               float* y, size_t y_stride) {
+  const auto x = [&](uint32_t t) { return panels + size_t{t} * n_columns; };
+  uint32_t t = 0;
+  if (n_x_rows >= kBf16PanelRows) configure_tiles(w.n_rows, kBf16PanelRows);
+  for (; t + kPanels * kBf16PanelRows <= n_x_rows; t += kPanels * kBf16PanelRows) {
+    dot_panels(w, x(t), n_columns, y + t * y_stride, y_stride);
+  }
+  for (; t + kBf16PanelRows <= n_x_rows; t += kBf16PanelRows) {
+    dot_panel(w, x(t), kBf16PanelRows, n_columns, y + t * y_stride, y_stride);
+  }
+  if (t < n_x_rows) {
+    configure_tiles(w.n_rows, n_x_rows - t);
+    dot_panel(w, x(t), n_x_rows - t, n_columns, y + t * y_stride, y_stride);
   }
 }
 
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride) {
-  const auto x = [&](uint32_t t) { return panels + size_t{t} * n_columns; };
   __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
-  uint32_t t = 0;
-  if (n_x_rows >= kBf16PanelRows) configure_tiles(n_w_rows, kBf16PanelRows);
-  for (; t + kPanels * kBf16PanelRows <= n_x_rows; t += kPanels * kBf16PanelRows) {
-    dot_panels(w, n_w_rows, x(t), n_columns, y + t * y_stride, y_stride);
-  }
-  for (; t + kBf16PanelRows <= n_x_rows; t += kBf16PanelRows) {
-    dot_panel(w, n_w_rows, x(t), kBf16PanelRows, n_columns, y + t * y_stride, y_stride);
-  }
-  if (t < n_x_rows) {
-    configure_tiles(n_w_rows, n_x_rows - t);
-    dot_panel(w, n_w_rows, x(t), n_x_rows - t, n_columns, y + t * y_stride, y_stride);
+  for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
+    const uint32_t left = n_w_rows - i * kStripRows;
+    dot_strip(Strip::of(w, i, left < kStripRows ? left : kStripRows), panels, n_x_rows, n_columns,
+              y + i * kStripRows, y_stride);
   }
   _tile_release();
 }
@@ -129,7 +154,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
-  kernels.bf16_tile_rows = kStripRows;
+  kernels.bf16_layout = Bf16Layout::kTiles;
 }
 
 }  // namespace bp::cpu::amx

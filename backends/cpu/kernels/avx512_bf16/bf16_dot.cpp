@@ -1,6 +1,8 @@
-// Products of bf16 weights with activations rounded to bf16, two columns a lane. A panel of n rows
-// is [columns / kBf16Columns][n][kBf16Columns]: rows apart by a power of two would share few sets
-// of the first-level cache.
+// Products of bf16 weights with activations rounded to bf16: a pair of columns of 16 rows of
+// weights is a vector, which the same pair of a row of activations multiplies, so that nothing is
+// summed across lanes. A row's product has two sums, of even pairs of columns and of odd ones,
+// since each waits for its last product. A panel of n rows is [columns /
+// kBf16Columns][n][kBf16Columns].
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
@@ -12,56 +14,23 @@ namespace {
 
 using namespace avx512;
 
-// Columns that a tile takes at once, so that so many of a panel's rows stay in the first-level
-// cache while rows of weights pass by. A multiple of kBf16Columns.
-constexpr uint32_t kBlockColumns = 512;
-constexpr uint32_t kBlocksAhead = 2;  // that are asked for
-constexpr uint32_t kTileWeights = 4;
-constexpr uint32_t kTileActivations = 4;
+// Columns of two strips that stay in the first-level cache while rows of activations pass by, and
+// those rows, whose sums wait in memory from one block of columns to the next. The former a
+// multiple of kBf16Columns, the latter of kBf16PanelRows.
+constexpr uint32_t kBlockColumns = 1024;
+constexpr uint32_t kGroupRows = 48;
+constexpr uint32_t kColumnsAhead = 1024;  // that are asked for
 
-// How far ahead tiles of four rows are asked for, and into the cache of which level, by N rows of
+constexpr uint32_t kTileRows = 6;  // of activations, whose sums fit into registers
+constexpr uint32_t kPairElements = 2 * kStripRows;
+constexpr uint32_t kUnitPairs = kBf16Columns / 2;
+
+// How far ahead few rows ask for a strip, and into the cache of which level, by N rows of
 // activations: one waits for memory alone.
 template <uint32_t N>
 constexpr uint32_t kBytesAhead = N == 1 ? 4096 : 8192;
 template <uint32_t N>
 constexpr int kLevelAhead = N == 1 ? 2 : 1;
-
-// Lines of weights to ask for, one of each row a step.
-struct Lines {
-  const uint16_t* first;
-  size_t row_stride, step;  // in elements
-};
-
-// What products of R rows ask for at each step: lines of every Step-th row from First on, `far`
-// into the cache of a level, `near`, of what the second holds already, into the first.
-template <uint32_t First, uint32_t Step, int Level = 2>
-struct Far {
-  Lines far;
-  template <uint32_t R>
-  __attribute__((always_inline)) void ask() {
-    BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
-      __builtin_prefetch(far.first + r * far.row_stride, 0, 4 - Level);
-    }
-    far.first += far.step;
-  }
-};
-template <uint32_t First, uint32_t Step>
-struct FarAndNear {
-  Far<First, Step> far;
-  Lines near;
-  template <uint32_t R>
-  __attribute__((always_inline)) void ask() {
-    far.template ask<R>();
-    BP_UNROLL for (uint32_t r = First; r < R; r += Step) {
-      __builtin_prefetch(near.first + r * near.row_stride);
-    }
-    near.first += near.step;
-  }
-};
-struct Nothing {
-  template <uint32_t R>
-  void ask() {}
-};
 
 void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
   uint16_t* to = panel + t * kBf16Columns;
@@ -76,198 +45,272 @@ struct PanelRows {
   const uint16_t* first;
   uint32_t n_panel;  // rows of the panel
 
-  const uint16_t* at(uint32_t row, uint32_t column) const {
-    return first + size_t{column} * n_panel + row * kBf16Columns;
-  }
   PanelRows from(uint32_t row) const { return {first + row * kBf16Columns, n_panel}; }
+  const uint16_t* at(uint32_t column) const { return first + size_t{column} * n_panel; }
 };
 
-inline __m512bh columns_at(const uint16_t* p) {
+inline __m512bh pairs_at(const uint16_t* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
 }
-
-template <uint32_t R, uint32_t N>
-struct Lanes {
-  F32x16 sums[R][N];
-};
-
-template <uint32_t R, uint32_t N>
-inline void clear(Lanes<R, N>& lanes) {
-  BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) lanes.sums[r][t] = zero();
-  }
+inline __m512bh broadcast_pair(const uint16_t* p) {
+  int32_t pair;
+  __builtin_memcpy(&pair, p, sizeof pair);
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 }
 
-// R rows of weights from w_row on times N rows, columns [first, first + n_columns).
-template <uint32_t R, uint32_t N, class Asks>
-inline void add_columns(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t first,
-                        uint32_t n_columns, Asks asks, Lanes<R, N>& lanes) {
-  const uint16_t* own = w.at(w_row, first);
-  const uint16_t* own_x = x.at(0, first);
-  const size_t x_step = size_t{x.n_panel} * kBf16Columns;
-  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += w.tile_stride, own_x += x_step) {
-    asks.template ask<R>();
-    __m512bh xs[N];
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = columns_at(own_x + t * kBf16Columns);
-    BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-      const __m512bh ws = columns_at(own + r * w.row_stride);
+// Of S strips and N rows of activations, even and odd pairs of columns.
+template <uint32_t S, uint32_t N>
+struct Sums {
+  __m512 of[S][N][2];
+};
+
+// What products ask memory for while they go through kBf16Columns columns.
+struct Nothing {
+  void ask() {}
+};
+// Of each of S strips so many lines.
+template <uint32_t S>
+struct Lines {
+  const uint16_t* from[S];
+  uint32_t n;
+  __attribute__((always_inline)) void ask() {
+    for (uint32_t i = 0; i < n; ++i) {
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        __builtin_prefetch(from[s], 0, 2);
+        from[s] += kPairElements;
+      }
+    }
+  }
+};
+// Of one strip what lies so far behind what is read.
+template <uint32_t Bytes, int Level>
+struct Stream {
+  const uint16_t* read;
+  __attribute__((always_inline)) void ask() {
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
+      __builtin_prefetch(read + Bytes / sizeof(uint16_t) + i * kPairElements, 0, 4 - Level);
+    }
+    read += kUnitPairs * kPairElements;
+  }
+};
+
+// w: pairs of strips from some column on, x: rows from there, for n_columns columns.
+template <uint32_t S, uint32_t N, class Asks>
+__attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w)[S], PanelRows x,
+                                                       uint32_t n_columns, Asks& asks,
+                                                       Sums<S, N>& sums) {
+  const uint16_t* own = x.first;
+  size_t at = 0;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
+    asks.ask();
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i, at += kPairElements) {
+      __m512bh ws[S];
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-        lanes.sums[r][t].v = _mm512_dpbf16_ps(lanes.sums[r][t].v, ws, xs[t]);
+        const __m512bh pair = broadcast_pair(own + t * kBf16Columns + 2 * i);
+        BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+          __m512& sum = sums.of[s][t][i % 2];
+          sum = _mm512_dpbf16_ps(sum, ws[s], pair);
+        }
       }
     }
   }
 }
 
-// Halves of a, then of b, each the sum of two; of each 256, 128 and 64 bits.
-inline __m512 add_halves(__m512 a, __m512 b) {
-  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
-}
-inline __m512 add_quarters(__m512 a, __m512 b) {
-  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-}
-inline __m512 add_pairs(__m512 a, __m512 b) {
-  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
-}
-inline __m512 add_lanes(__m512 a, __m512 b) {
-  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
-}
-
-// The sums of 4 by N vectors' lanes, each in the order of reduce_add; four rows of weights lie
-// together. Of row t of N beyond the last comes anything.
-template <uint32_t N>
-inline __m512 reduce_all(const Lanes<4, N>& lanes) {
-  __m512 rows[4];
-  BP_UNROLL for (uint32_t r = 0; r < 4; ++r) {
-    const F32x16* sums = lanes.sums[r];
-    const __m512 low = add_halves(sums[0].v, sums[1].v);
-    const __m512 high = N < 3 ? low : add_halves(sums[N < 3 ? 0 : 2].v, sums[N - 1].v);
-    rows[r] = add_quarters(low, high);
+template <uint32_t S, uint32_t N>
+inline void clear(Sums<S, N>& sums) {
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      sums.of[s][t][0] = sums.of[s][t][1] = _mm512_setzero_ps();
+    }
   }
-  return add_lanes(add_pairs(rows[0], rows[1]), add_pairs(rows[2], rows[3]));
 }
 
-template <uint32_t R, uint32_t N>
-inline void store_sums(const Lanes<R, N>& lanes, float* y, size_t y_stride) {
-  if constexpr (R == 4 && N > 1) {
-    const __m512 sums = reduce_all(lanes);
-    _mm_storeu_ps(y, _mm512_castps512_ps128(sums));
-    _mm_storeu_ps(y + y_stride, _mm512_extractf32x4_ps(sums, 1));
-    if constexpr (N > 2) _mm_storeu_ps(y + 2 * y_stride, _mm512_extractf32x4_ps(sums, 2));
-    if constexpr (N > 3) _mm_storeu_ps(y + 3 * y_stride, _mm512_extractf32x4_ps(sums, 3));
+template <uint32_t S, uint32_t N>
+inline void store(const Sums<S, N>& sums, float* y, size_t y_stride) {
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      _mm512_storeu_ps(y + t * y_stride + s * kStripRows,
+                       _mm512_add_ps(sums.of[s][t][0], sums.of[s][t][1]));
+    }
+  }
+}
+
+// f with a constant of n, 1 <= n <= Most.
+template <uint32_t N>
+struct Rows {
+  static constexpr uint32_t kRows = N;
+};
+template <uint32_t Most, class F>
+__attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
+  if constexpr (Most > 0) {
+    if (n == Most) return f(Rows<Most>{});
+    with_rows<Most - 1>(n, f);
+  }
+}
+
+// A strip in pairs, read once from its begin to its end.
+template <uint32_t N>
+void dot_stream(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
+  Sums<1, N> sums;
+  clear(sums);
+  const uint16_t* const w[1] = {strip};
+  Stream<kBytesAhead<N>, kLevelAhead<N>> asks{strip};
+  add_columns<1, N>(w, x, n_columns, asks, sums);
+  store(sums, y, y_stride);
+}
+
+// Where sums of a group's rows wait.
+template <uint32_t S>
+struct alignas(64) Waiting {
+  __m512 of[kGroupRows * S * 2];
+};
+
+// N rows of activations times a block of columns. Sums begin with the first block, and are stored
+// after the last one.
+struct BlockPlace {
+  uint32_t n_columns;
+  bool is_first, is_last;
+};
+template <uint32_t S, uint32_t N, class Asks>
+__attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRows x,
+                                         BlockPlace place, Asks& asks, __m512* waiting, float* y,
+                                         size_t y_stride) {
+  Sums<S, N> sums;
+  if (place.is_first) {
+    clear(sums);
   } else {
-    BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-      BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t * y_stride + r] = reduce_add(lanes.sums[r][t]);
+    BP_UNROLL for (uint32_t i = 0; i < S * N * 2; ++i) sums.of[i / 2 / N][i / 2 % N][i % 2] =
+        waiting[i];
+  }
+  add_columns<S, N>(w, x, place.n_columns, asks, sums);
+  if (place.is_last) return store(sums, y, y_stride);
+  BP_UNROLL for (uint32_t i = 0; i < S * N * 2; ++i) waiting[i] =
+      sums.of[i / 2 / N][i / 2 % N][i % 2];
+}
+
+// A block of one strip in pairs: where it lies, or made here from rows of a file.
+struct BlockPairs {
+  alignas(64) uint16_t pairs[kBlockColumns * kStripRows];
+};
+
+// 16 vectors of 16 pairs, rows by columns, the other way round.
+inline void transpose(__m512i (&v)[16]) {
+  __m512i a[16];
+  BP_UNROLL for (int i = 0; i < 16; i += 4) {
+    const __m512i low0 = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    const __m512i high0 = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    const __m512i low1 = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]);
+    const __m512i high1 = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
+    a[i] = _mm512_unpacklo_epi64(low0, low1);
+    a[i + 1] = _mm512_unpackhi_epi64(low0, low1);
+    a[i + 2] = _mm512_unpacklo_epi64(high0, high1);
+    a[i + 3] = _mm512_unpackhi_epi64(high0, high1);
+  }
+  // a[4 * i + j]: of rows 4 * i to 4 * i + 3 pairs j, 4 + j, 8 + j and 12 + j.
+  BP_UNROLL for (int j = 0; j < 4; ++j) {
+    const __m512i low0 = _mm512_shuffle_i32x4(a[j], a[4 + j], 0x88);
+    const __m512i low1 = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0x88);
+    const __m512i high0 = _mm512_shuffle_i32x4(a[j], a[4 + j], 0xdd);
+    const __m512i high1 = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0xdd);
+    v[j] = _mm512_shuffle_i32x4(low0, low1, 0x88);
+    v[8 + j] = _mm512_shuffle_i32x4(low0, low1, 0xdd);
+    v[4 + j] = _mm512_shuffle_i32x4(high0, high1, 0x88);
+    v[12 + j] = _mm512_shuffle_i32x4(high0, high1, 0xdd);
+  }
+}
+
+// Rows beyond the n_rows that there are become copies of the last one. The same columns of the rows
+// that come next are asked for.
+void pair_rows(const uint16_t* rows, size_t row_stride, uint32_t n_rows, uint32_t n_columns,
+               uint16_t* pairs) {
+  const size_t ahead = kStripRows * row_stride;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    __m512i v[16];
+    BP_UNROLL for (uint32_t r = 0; r < 16; ++r) {
+      const uint16_t* row = rows + (r < n_rows ? r : n_rows - 1) * row_stride + c;
+      __builtin_prefetch(row + ahead, 0, 2);
+      v[r] = _mm512_loadu_si512(row);
+    }
+    transpose(v);
+    BP_UNROLL for (uint32_t i = 0; i < 16; ++i, pairs += kPairElements) {
+      _mm512_store_si512(pairs, v[i]);
     }
   }
 }
 
-template <uint32_t R, uint32_t N>
-inline void dot_tile(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t n_columns,
-                     float* y, size_t y_stride) {
-  Lanes<R, N> lanes;
-  clear(lanes);
-  const uint16_t* own = w.at(w_row, 0);
-  if (w.is_tiled()) {  // they lie in a line
-    const Lines ahead{own + kBytesAhead<N> / sizeof(uint16_t), w.row_stride, w.tile_stride};
-    add_columns(w, w_row, x, 0, n_columns, Far<0, 1, kLevelAhead<N>>{ahead}, lanes);
-  } else {  // the same columns of the rows that come next
-    const Lines ahead{own + R * w.row_stride, w.row_stride, w.tile_stride};
-    add_columns(w, w_row, x, 0, n_columns, Far<0, 1>{ahead}, lanes);
-  }
-  store_sums(lanes, y + w_row, y_stride);
-}
-
-template <uint32_t N>
-inline void dot_rows(const Bf16Weights& w, uint32_t n_w_rows, const PanelRows& x,
-                     uint32_t n_columns, float* y, size_t y_stride) {
-  uint32_t r = 0;
-  for (; r + kTileWeights <= n_w_rows; r += kTileWeights) {
-    dot_tile<kTileWeights, N>(w, r, x, n_columns, y, y_stride);
-  }
-  for (; r < n_w_rows; ++r) dot_tile<1, N>(w, r, x, n_columns, y, y_stride);
-}
-
-using Tile = Lanes<kTileWeights, kTileActivations>;
-
-// Columns [column, column + n) of four rows of weights times the panel's rows in fours, J and
-// after, each of which asks for as many of the lines, if there are any.
-template <uint32_t NX, uint32_t J>
-inline void add_tiles(const Bf16Weights& w, uint32_t w_row, const PanelRows& x, uint32_t column,
-                      uint32_t n, const Lines* far, const Lines& near, Tile* tiles) {
-  if constexpr (J < NX) {
-    Tile lanes = tiles[J];
-    const PanelRows rows = x.from(J * kTileActivations);
-    if (far != nullptr) {
-      add_columns(w, w_row, rows, column, n, FarAndNear<J, NX>{{*far}, near}, lanes);
-    } else {
-      add_columns(w, w_row, rows, column, n, Nothing{}, lanes);
-    }
-    tiles[J] = lanes;
-    add_tiles<NX, J + 1>(w, w_row, x, column, n, far, near, tiles);
-  }
-}
-
-// A whole strip times the first NX * kTileActivations rows of a panel, block by block of columns;
-// tiles wait in memory meanwhile. The first panel that meets a strip waits for memory: while it
-// multiplies a block, it asks for the second after it, and for the next rows of this one.
-template <uint32_t NX>
-void dot_block(const Bf16Weights& w, bool is_first, const PanelRows& x, uint32_t n_columns,
-               float* y, size_t y_stride) {
-  constexpr uint32_t kN = kStripRows / kTileWeights;
-  Tile tiles[kN][NX];
-  for (auto& row : tiles) {
-    for (Tile& tile : row) clear(tile);
-  }
+// Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns. The
+// first group that meets the strips waits for memory: while it multiplies a block, it asks for the
+// second after it.
+template <uint32_t S>
+void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
+               uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
+  Waiting<S> waiting;
+  BlockPairs made[S];
+  const bool is_paired = w.layout == Bf16Layout::kPairs;
   for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
-    const uint32_t n = n_columns - column < kBlockColumns ? n_columns - column : kBlockColumns;
-    const uint32_t then = column + kBlocksAhead * kBlockColumns;
-    const bool is_there = then < n_columns;
-    const bool is_last = column + n == n_columns;
-    for (uint32_t i = 0; i < kN; ++i) {
-      const uint32_t row = i * kTileWeights;
-      const uint16_t* next = is_there ? w.at(row, then) : w.at(kStripRows + row, then - n_columns);
-      // Of tiles, as many lines as they lie.
-      const Lines far{next, w.is_tiled() ? n : w.row_stride, kBf16Columns};
-      const uint16_t* then_rows = i + 1 < kN ? w.at(row + kTileWeights, column)
-                                  : is_last  ? w.at(kStripRows, 0)
-                                             : w.at(0, column + n);
-      const Lines near{then_rows, w.row_stride, w.tile_stride};
-      add_tiles<NX, 0>(w, row, x, column, n, is_first ? &far : nullptr, near, tiles[i]);
+    const uint32_t left = n_columns - column;
+    const uint32_t n = left < kBlockColumns ? left : kBlockColumns;
+    const BlockPlace place{n, column == 0, n == left};
+    const uint16_t* own[S];
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      own[s] = w.strip(s) + column * kStripRows;
+      if (is_paired) continue;
+      pair_rows(w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows, n, made[s].pairs);
+      own[s] = made[s].pairs;
     }
-  }
-  for (uint32_t i = 0; i < kN; ++i) {
-    for (uint32_t j = 0; j < NX; ++j) {
-      store_sums(tiles[i][j], y + j * kTileActivations * y_stride + i * kTileWeights, y_stride);
+    Lines<S> lines;
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      const uint32_t then = column + kColumnsAhead;
+      lines.from[s] = then < n_columns ? w.strip(s) + then * kStripRows
+                                       : w.strip(S + s) + (then - n_columns) * kStripRows;
+    }
+    for (uint32_t t = 0; t < n_x_rows;) {
+      const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
+      const uint32_t n_panel =
+          n_x_rows - first < kBf16PanelRows ? n_x_rows - first : kBf16PanelRows;
+      const uint32_t in_panel = t - first, rest = n_panel - in_panel;
+      const uint32_t n_tiles = (rest + kTileRows - 1) / kTileRows;
+      const uint32_t n_rows = (rest + n_tiles - 1) / n_tiles;
+      const PanelRows x = PanelRows{panels + size_t{first} * n_columns, n_panel}.from(in_panel);
+      const PanelRows x_block{x.at(column), n_panel};
+      lines.n = (kUnitPairs * n_rows + n_x_rows - 1) / n_x_rows;
+      with_rows<kTileRows>(n_rows, [&](auto rows) {
+        constexpr uint32_t N = decltype(rows)::kRows;
+        __m512* wait = waiting.of + t * S * 2;
+        float* out = y + t * y_stride;
+        Nothing nothing;
+        is_first&& is_paired ? dot_block<S, N>(own, x_block, place, lines, wait, out, y_stride)
+                             : dot_block<S, N>(own, x_block, place, nothing, wait, out, y_stride);
+      });
+      t += n_rows;
     }
   }
 }
 
-void dot_panel(const Bf16Weights& w, uint32_t n_w_rows, bool is_first, const PanelRows& x,
-               uint32_t n_columns, float* y, size_t y_stride) {
-  uint32_t t = 0;
-  const uint32_t n_fours = x.n_panel / kTileActivations;
-  if (n_w_rows == kStripRows && n_fours > 1) {
-    if (n_fours == 4) dot_block<4>(w, is_first, x, n_columns, y, y_stride);
-    if (n_fours == 3) dot_block<3>(w, is_first, x, n_columns, y, y_stride);
-    if (n_fours == 2) dot_block<2>(w, is_first, x, n_columns, y, y_stride);
-    t = n_fours * kTileActivations;
+template <uint32_t S>
+void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
+                uint32_t n_columns, float* y, size_t y_stride) {
+  for (uint32_t t = 0; t < n_x_rows; t += kGroupRows) {
+    const uint32_t n = n_x_rows - t < kGroupRows ? n_x_rows - t : kGroupRows;
+    dot_group<S>(w, n_w_rows, panels + size_t{t} * n_columns, n, n_columns, t == 0,
+                 y + t * y_stride, y_stride);
   }
-  for (; t + kTileActivations <= x.n_panel; t += kTileActivations) {
-    dot_rows<kTileActivations>(w, n_w_rows, x.from(t), n_columns, y + t * y_stride, y_stride);
-  }
-  const PanelRows rest = x.from(t);
-  y += t * y_stride;
-  if (x.n_panel - t == 3) dot_rows<3>(w, n_w_rows, rest, n_columns, y, y_stride);
-  if (x.n_panel - t == 2) dot_rows<2>(w, n_w_rows, rest, n_columns, y, y_stride);
-  if (x.n_panel - t == 1) dot_rows<1>(w, n_w_rows, rest, n_columns, y, y_stride);
 }
 
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride) {
-  for (uint32_t t = 0; t < n_x_rows; t += kBf16PanelRows) {
-    const uint32_t n = n_x_rows - t < kBf16PanelRows ? n_x_rows - t : kBf16PanelRows;
-    dot_panel(w, n_w_rows, t == 0, {panels + size_t{t} * n_columns, n}, n_columns, y + t * y_stride,
-              y_stride);
+  if (w.layout == Bf16Layout::kPairs && n_x_rows <= kStreamedRows) {
+    for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
+      with_rows<kStreamedRows>(n_x_rows, [&](auto rows) {
+        dot_stream<decltype(rows)::kRows>(w.strip(i), {panels, n_x_rows}, n_columns,
+                                          y + i * kStripRows, y_stride);
+      });
+    }
+  } else if (n_w_rows > kStripRows) {
+    dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride);
+  } else {
+    dot_groups<1>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride);
   }
 }
 
@@ -276,7 +319,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
-  kernels.bf16_tile_rows = kTileWeights;
+  kernels.bf16_layout = Bf16Layout::kPairs;
 }
 
 }  // namespace bp::cpu::avx512_bf16
