@@ -63,6 +63,7 @@ AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
   floats += gathered_floats(n_rows_, slot);
   total_ = gathered_at(floats);
   hidden_ = reinterpret_cast<uint16_t*>(floats + gathered_floats(n_rows_, slot));
+  read_ = {seen(0).begin, seen(n_rows_ - 1).end};
 }
 
 Range AttentionItem::seen(uint32_t row) const {
@@ -97,7 +98,6 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
 
 void AttentionItem::run() {
   const Range all = spans();
-  read_ = {seen(0).begin, seen(n_rows_ - 1).end};
   step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, read_.begin);
   load_queries();
   if (all.end - all.begin == 1) {
@@ -112,14 +112,16 @@ void AttentionItem::run() {
   finish(total_);
 }
 
-void AttentionItem::gather(uint32_t span, float* floats) {
-  read_ = seen_in_span(span);
-  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, read_.begin);
-  load_queries();
+void AttentionItem::gather(uint32_t span, bool continues, float* floats) {
+  if (!continues) {
+    step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, seen_in_span(span).begin);
+    load_queries();
+  }
   gather(span, gathered_at(floats));
 }
 
-void AttentionItem::fold(const float* floats, size_t stride) {
+void AttentionItem::fold(const float* floats) {
+  const size_t stride = gathered_floats(n_rows_, slot_);
   const Range all = spans();
   clear(total_);
   for (uint32_t span = all.begin; span < all.end; ++span) {
@@ -159,8 +161,8 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
   }
 }
 
-// From the block of a position to the item's next one, after its last one to the first one of the
-// next head, whose item is likely this worker's next.
+// From the block of a position to the next one, in the order in which a worker gets items: after
+// the last one to the first one of the next head.
 ptrdiff_t AttentionItem::to_next_block(uint32_t position) const {
   const uint32_t block_size = step_.kv->block_size();
   KvCache::Place next{place_.kv_head, (position / block_size + 1) * block_size};

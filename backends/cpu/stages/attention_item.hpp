@@ -36,10 +36,11 @@ class AttentionItem {
   // Everything, into the output.
   void run();
 
-  // In two parts: each span by itself into floats [gathered_floats], then all of them, ascending
-  // and gathered_floats * stride apart, into the output.
-  void gather(uint32_t span, float* floats);
-  void fold(const float* floats, size_t stride);
+  // In two parts: each span by itself into floats [gathered_floats], then all of them, one after
+  // another, into the output. continues: the scratch's last item was the span before, of the same
+  // place.
+  void gather(uint32_t span, bool continues, float* floats);
+  void fold(const float* floats);
 
   // Spans that the rows of the tokens attend to.
   static Range spans(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequence,
@@ -77,7 +78,7 @@ class AttentionItem {
   const StepContext& step_;
   const Kernels& kernels_;
   Place place_;
-  Range read_{};    // positions, of all spans or of one
+  Range read_{};    // positions
   uint32_t group_;  // query heads of a KV head
   uint32_t n_rows_;
   int k_type_, v_type_;  // of the kernels

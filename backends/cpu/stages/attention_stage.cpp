@@ -108,7 +108,7 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
   }
   if (!spec_.attends || phase > 2) return {};
   const bool by_spans = splits(step);
-  if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0, true};
+  if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
   uint32_t n = 0;
   const uint32_t chunk = chunk_tokens();
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
@@ -198,19 +198,22 @@ bool AttentionStage::splits(const StepContext& step) const {
   return most > 1 && floats <= kSplitFloats;
 }
 
-// Items are sequences in order, then spans, then heads, as what they gather lies in shared memory.
+// Items are sequences in order, then heads, then spans, as what they gather lies in shared memory.
 void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
                                   Items& items) const {
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
   ItemsBySequence all([&](uint32_t s) { return n_spans(step, s) * slot_.n_kv_heads; });
+  uint32_t last = WorkShares::kNone - 1;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
-    gather(step, whole(batch, s, item % slot_.n_kv_heads),
-           spans(step, s).begin + item / slot_.n_kv_heads, writes,
+    const uint32_t n = n_spans(step, s), span = item % n;
+    const bool continues = next == last + 1 && span > 0;
+    gather(step, whole(batch, s, item / n), spans(step, s).begin + span, continues, writes,
            gathered_of(step, s) + item * span_floats(step, s),
            reinterpret_cast<float*>(worker.scratch));
+    last = next;
   }
 }
 
@@ -225,12 +228,15 @@ float* AttentionStage::gathered_of(const StepContext& step, uint32_t sequence) c
 
 // Writes the tokens whose positions lie in the span: nobody reads them in another.
 void AttentionStage::gather(const StepContext& step, const AttentionItem::Place& place,
-                            uint32_t span, bool writes, float* floats, float* scratch) const {
+                            uint32_t span, bool continues, bool writes, float* floats,
+                            float* scratch) const {
   for (uint32_t t = place.tokens.begin; writes && t < place.tokens.end; ++t) {
     const auto position = static_cast<uint32_t>(step.batch->positions[t]);
-    if (position / kSpanPositions == span) write(step, t, place.kv_head, scratch);
+    if (position / kSpanPositions != span) continue;
+    write(step, t, place.kv_head, scratch);
+    continues = false;  // the scratch is another's now
   }
-  AttentionItem(spec_, slot_, step, place, scratch).gather(span, floats);
+  AttentionItem(spec_, slot_, step, place, scratch).gather(span, continues, floats);
 }
 
 // Items are sequences in order, then heads.
@@ -241,7 +247,7 @@ void AttentionStage::fold_items(const StepContext& step, const Worker& worker, I
     const size_t size = span_floats(step, s);
     AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
                   reinterpret_cast<float*>(worker.scratch))
-        .fold(gathered_of(step, s) + head * size, size * slot_.n_kv_heads);
+        .fold(gathered_of(step, s) + head * n_spans(step, s) * size);
   }
 }
 

@@ -32,7 +32,7 @@ class AttentionStage : public Stage {
   [[nodiscard]] bool splits(const StepContext& step) const;
   void gather_items(const StepContext& step, const Worker& worker, Items& items) const;
   void gather(const StepContext& step, const AttentionItem::Place& place, uint32_t span,
-              bool writes, float* floats, float* scratch) const;
+              bool continues, bool writes, float* floats, float* scratch) const;
   void fold_items(const StepContext& step, const Worker& worker, Items& items) const;
   [[nodiscard]] Range spans(const StepContext& step, uint32_t sequence) const;
   [[nodiscard]] uint32_t n_spans(const StepContext& step, uint32_t sequence) const {
