@@ -59,7 +59,11 @@ uint32_t choose_block_size(uint32_t proposed) {
 
 KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
                  KvType k_type, KvType v_type)
-    : n_groups_(n_groups), block_size_(block_size), k_type_(k_type), v_type_(v_type) {
+    : n_groups_(n_groups),
+      block_size_(block_size),
+      run_blocks_(std::max(1u, kRunPositions / block_size)),
+      k_type_(k_type),
+      v_type_(v_type) {
   for (const bp_kv_slot& shape : slots) {
     Slot slot{};
     slot.shape = shape;
@@ -102,7 +106,10 @@ Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
     BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "a KV slot"));
     made.push_back(std::move(blocks));
   }
-  for (size_t i = 0; i < made.size(); ++i) slots_[i].blocks = std::move(made[i]);
+  for (size_t i = 0; i < made.size(); ++i) {
+    slots_[i].blocks = std::move(made[i]);
+    slots_[i].n_blocks = n_blocks[slots_[i].shape.group];
+  }
   n_blocks_.assign(n_blocks.begin(), n_blocks.end());
   return {};
 }
@@ -110,11 +117,13 @@ Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
 void KvCache::apply(const bp_block_op& op) {
   for (const Slot& slot : slots_) {
     if (slot.shape.group != op.index) continue;
-    uint8_t* to = head(slot, op.destination, 0);
-    if (op.action == BP_BLOCK_CLEAR) {
-      std::memset(to, 0, slot.block_bytes);
-    } else {
-      std::memmove(to, head(slot, op.source, 0), slot.block_bytes);
+    for (uint32_t h = 0; h < slot.shape.n_kv_heads; ++h) {
+      uint8_t* to = head(slot, op.destination, h);
+      if (op.action == BP_BLOCK_CLEAR) {
+        std::memset(to, 0, slot.head_bytes);
+      } else {
+        std::memmove(to, head(slot, op.source, h), slot.head_bytes);
+      }
     }
   }
 }

@@ -1,7 +1,7 @@
-// bench_attention [ISA [HEAD_DIM]]: nanoseconds that one core takes for a tile of 64 positions, of
-// which scores, softmax and values, for each type of the cache and some numbers of query rows; in
-// cache (four tiles again and again) and from memory, there also what all cores read together. Give
-// ratios within one run: the absolute figures move with the machine's neighbours.
+// bench_attention [ISA [HEAD_DIM [KV_HEADS]]]: nanoseconds that one core takes for a tile of 64
+// positions, of which scores, softmax and values, for each type of the cache and some numbers of
+// query rows; in cache (four tiles again and again) and from memory, there also what all cores read
+// together. Give ratios within one run: the absolute figures move with the machine's neighbours.
 
 #include <algorithm>
 #include <array>
@@ -43,21 +43,25 @@ double ns_since(Clock::time_point begin) {
 
 class Bench {
  public:
-  Bench(const Kernels& kernels, const Named& type, uint32_t head_dim, uint32_t n_tiles)
+  // A cache of n_blocks blocks.
+  Bench(const Kernels& kernels, const Named& type, const bp_kv_slot& slot, uint32_t n_blocks)
       : kernels_(kernels),
         type_(type),
-        slot_{0, 1, head_dim, head_dim},
-        n_tiles_(n_tiles),
+        slot_(slot),
+        n_tiles_(n_blocks * slot.n_kv_heads),
         cache_({&slot_, 1}, 1, kTilePositions, type.type, type.type),
-        blocks_(n_tiles) {
+        blocks_(n_blocks) {
     std::iota(blocks_.begin(), blocks_.end(), 1);
-    const std::array<uint32_t, 1> n_blocks = {n_tiles + 1};
-    if (!cache_.allocate(n_blocks).ok()) std::abort();
+    const std::array<uint32_t, 1> n_all = {n_blocks + 1};
+    if (!cache_.allocate(n_all).ok()) std::abort();
+    const uint32_t head_dim = slot.k_head_dim;
     std::vector<float> x(head_dim);
-    for (uint32_t p = 0; p < n_tiles * kTilePositions; ++p) {
+    for (uint32_t p = 0; p < n_blocks * kTilePositions; ++p) {
       for (uint32_t d = 0; d < head_dim; ++d) x[d] = static_cast<float>((p * 7 + d * 13) % 31) - 15;
-      cache_.store(kernels, 0, 0, blocks_[p / kTilePositions], p % kTilePositions, x.data(),
-                   x.data());
+      for (uint32_t head = 0; head < slot.n_kv_heads; ++head) {
+        cache_.store(kernels, 0, head, blocks_[p / kTilePositions], p % kTilePositions, x.data(),
+                     x.data());
+      }
     }
   }
 
@@ -105,7 +109,9 @@ class Bench {
                 tile_bytes() / ns.all);
   }
 
-  [[nodiscard]] double tile_bytes() const { return static_cast<double>(cache_.block_bytes(0)); }
+  [[nodiscard]] double tile_bytes() const {
+    return static_cast<double>(cache_.block_bytes(0)) / slot_.n_kv_heads;
+  }
 
  private:
   // Columns of values, then sums of probabilities.
@@ -120,12 +126,14 @@ class Bench {
     const int i = static_cast<int>(type_.type);
     const uint32_t head_dim = slot_.k_head_dim;
     std::vector<float> maximum(n_rows, 0);
-    for (uint32_t t = 0; t < n_tiles_; ++t) {
-      const uint32_t first = t * kTilePositions;
-      KvTile tile = cache_.tile(0, 0, blocks_.data(), first, 0, n_tiles_ * kTilePositions);
-      if (t + 1 < n_tiles_) {
-        tile.ahead = cache_.distance(0, blocks_.data(), {0, first}, {0, first + kTilePositions});
-      }
+    const auto n_blocks = static_cast<uint32_t>(blocks_.size());
+    const auto place = [&](uint32_t t) {
+      return KvCache::Place{t / n_blocks, t % n_blocks * kTilePositions};
+    };
+    for (uint32_t t = 0; t < n_tiles_; ++t) {  // head after head
+      const auto [head, first] = place(t);
+      KvTile tile = cache_.tile(0, head, blocks_.data(), first, 0, n_blocks * kTilePositions);
+      if (t + 1 < n_tiles_) tile.ahead = cache_.distance(0, blocks_.data(), place(t), place(t + 1));
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
         const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
         const auto a = now();
@@ -158,35 +166,38 @@ class Bench {
 };
 
 // Every core reads a cache of its own.
-void run_together(const Kernels& kernels, const Named& type, uint32_t head_dim, uint32_t n_tiles,
-                  uint32_t n_rows, uint32_t n_cores) {
+void run_together(const Kernels& kernels, const Named& type, const bp_kv_slot& slot,
+                  uint32_t n_blocks, uint32_t n_rows, uint32_t n_cores) {
   std::vector<double> rates(n_cores);
   std::barrier all_ready(n_cores);
   std::vector<std::jthread> threads;
   for (double& rate : rates) {
     threads.emplace_back([&] {
-      Bench bench(kernels, type, head_dim, n_tiles);
+      Bench bench(kernels, type, slot, n_blocks);
       all_ready.arrive_and_wait();
       rate = bench.tile_bytes() / bench.measure<false>(n_rows).mean;
     });
   }
   threads.clear();
   std::printf("%-12s %-5s %4u x %3u from memory, %u core(s): %.1f GB/s\n", kernels.name, type.name,
-              n_rows, head_dim, n_cores, std::reduce(rates.begin(), rates.end()));
+              n_rows, slot.k_head_dim, n_cores, std::reduce(rates.begin(), rates.end()));
 }
 
-void run_all(std::string_view only, uint32_t head_dim) {
+void run_all(std::string_view only, uint32_t head_dim, uint32_t n_kv_heads) {
+  const bp_kv_slot one{0, 1, head_dim, head_dim};
+  const bp_kv_slot slot{0, n_kv_heads, head_dim, head_dim};
   std::printf("                 rows dims  scores softmax  values\n");
   for (const Isa isa : available_isas()) {
     if (!only.empty() && only != isa_name(isa)) continue;
     for (const Named& type : kTypes) {
-      Bench cached(kernels_of(isa), type, head_dim, kTilesInCache);
+      Bench cached(kernels_of(isa), type, one, kTilesInCache);
       for (const uint32_t n_rows : {1u, 2u, 4u, 64u}) cached.run(n_rows);
-      const auto n_tiles = static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4);
-      Bench(kernels_of(isa), type, head_dim, n_tiles).run(2);
+      const auto n_blocks =
+          static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4 / n_kv_heads);
+      Bench(kernels_of(isa), type, slot, n_blocks).run(2);
       for (const uint32_t n_rows : {2u, 4u}) {
         for (const uint32_t n_cores : {1u, std::thread::hardware_concurrency()}) {
-          run_together(kernels_of(isa), type, head_dim, n_tiles, n_rows, n_cores);
+          run_together(kernels_of(isa), type, slot, n_blocks, n_rows, n_cores);
         }
       }
     }
@@ -197,7 +208,9 @@ void run_all(std::string_view only, uint32_t head_dim) {
 }  // namespace bp::cpu
 
 int main(int argc, char** argv) {
-  const auto head_dim = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 128;
-  bp::cpu::run_all(argc > 1 ? argv[1] : "", head_dim);
+  const auto number = [&](int i, uint32_t otherwise) {
+    return argc > i ? static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)) : otherwise;
+  };
+  bp::cpu::run_all(argc > 1 ? argv[1] : "", number(2, 128), number(3, 8));
   return 0;
 }
