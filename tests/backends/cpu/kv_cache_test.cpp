@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 namespace bp::cpu {
 namespace {
@@ -35,6 +37,30 @@ TEST(KvCacheTest, DistanceLeadsToTheSameOfAnotherBlockAndHead) {
       }
       EXPECT_EQ(kv.distance(0, blocks, to, from), -distance);
     }
+  }
+}
+
+// Neighbouring blocks of a head touch within a run; nothing overlaps or is left out, whatever is
+// left for the last run.
+TEST(KvCacheTest, NeighbouringBlocksOfAHeadLieTogetherInRuns) {
+  constexpr uint32_t kHeads = 3, kBlockSize = 64, kRun = kRunPositions / kBlockSize;
+  const bp_kv_slot shape{0, kHeads, 32, 48};
+  for (const uint32_t n_blocks : {1u, kRun, 2 * kRun + 3}) {
+    KvCache kv({&shape, 1}, 1, kBlockSize, KvType::kBF16, KvType::kBF16);
+    ASSERT_TRUE(kv.allocate(std::array{n_blocks}).ok());
+    const auto head_bytes = static_cast<ptrdiff_t>(kv.block_bytes(0) / kHeads);
+    std::vector<const uint8_t*> places;
+    for (uint32_t block = 0; block < n_blocks; ++block) {
+      for (uint32_t head = 0; head < kHeads; ++head) {
+        const auto blocks = std::array{static_cast<int32_t>(block)};
+        const KvTile tile = kv.tile(0, head, blocks.data(), 0, 0, kBlockSize);
+        places.push_back(static_cast<const uint8_t*>(tile.keys[0]));
+        if (block % kRun == 0) continue;
+        EXPECT_EQ(places.back() - places[places.size() - 1 - kHeads], head_bytes);
+      }
+    }
+    std::ranges::sort(places);
+    for (size_t i = 1; i < places.size(); ++i) EXPECT_EQ(places[i] - places[i - 1], head_bytes);
   }
 }
 
