@@ -28,7 +28,8 @@ struct MatmulStage::Piece {
   uint32_t projection;
   Range strips;
   uint32_t first, n;
-  uint32_t out;  // where the first row goes
+  uint32_t out;   // where the first row goes
+  bool up_first;  // of gate and up, where the piece before ended
 
   [[nodiscard]] uint32_t column() const { return strips.begin * kStripRows; }
   [[nodiscard]] uint32_t n_columns(const PreparedWeight& weight) const {
@@ -117,6 +118,7 @@ MatmulStage::Piece MatmulStage::piece(const Cut& cut, uint32_t item) const {
     const uint32_t n_pieces = (n_strips + cut.piece_strips - 1) / cut.piece_strips;
     if (begin < n_pieces) {
       piece.strips = {begin * cut.piece_strips, std::min((begin + 1) * cut.piece_strips, n_strips)};
+      piece.up_first = begin % 2 == 1;
       return piece;
     }
     begin -= n_pieces;
@@ -145,10 +147,12 @@ void MatmulStage::run_piece(const StepContext& step, const Activations& x, const
                             const Scratch& scratch) const {
   const Projection& projection = spec_.projections[piece.projection];
   const RowsView& out = step.values[projection.out];
-  dot_piece(step, x, projection, piece, {out.row(piece.out) + piece.column(), out.stride}, scratch);
-  if (spec_.gated) {
+  const auto multiply_up = [&] {
     dot_piece(step, x, spec_.projections[1], piece, {scratch.up, kPieceColumns}, scratch);
-  }
+  };
+  if (spec_.gated && piece.up_first) multiply_up();
+  dot_piece(step, x, projection, piece, {out.row(piece.out) + piece.column(), out.stride}, scratch);
+  if (spec_.gated && !piece.up_first) multiply_up();
   finish(step, projection, piece, scratch);
 }
 
