@@ -14,9 +14,9 @@ namespace {
 
 using namespace avx512;
 
-// Columns of two strips that stay in the first-level cache while rows of activations pass by, and
-// those rows, whose sums wait in memory from one block of columns to the next. The former a
-// multiple of kBf16Columns, the latter of kBf16PanelRows.
+// So many columns of two strips are multiplied by a group of rows of activations before those that
+// follow; its sums wait in memory meanwhile. Measured: the first-level cache would hold fewer. The
+// former a multiple of kBf16Columns, the latter of kBf16PanelRows.
 constexpr uint32_t kBlockColumns = 1024;
 constexpr uint32_t kGroupRows = 48;
 constexpr uint32_t kColumnsAhead = 1024;  // that are asked for
@@ -136,11 +136,11 @@ inline void store(const Sums<S, N>& sums, float* y, size_t y_stride) {
   }
 }
 
-// f with a constant of n, 1 <= n <= Most.
 template <uint32_t N>
 struct Rows {
   static constexpr uint32_t kRows = N;
 };
+// Calls f with Rows<n>, 1 <= n <= Most.
 template <uint32_t Most, class F>
 __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
   if constexpr (Most > 0) {
@@ -220,34 +220,64 @@ inline void transpose(__m512i (&v)[16]) {
   }
 }
 
-// Rows beyond the n_rows that there are become copies of the last one. The same columns of the rows
-// that come next are asked for.
-void pair_rows(const uint16_t* rows, size_t row_stride, uint32_t n_rows, uint32_t n_columns,
-               uint16_t* pairs) {
-  const size_t ahead = kStripRows * row_stride;
+// Rows of a file. Beyond the n_rows that there are they are copies of the last one.
+struct FileRows {
+  const uint16_t* first;
+  size_t row_stride;
+  uint32_t n_rows;
+
+  // Pairs of the next kBf16Columns columns.
+  __attribute__((always_inline)) void next(__m512i (&pairs)[16]) {
+    BP_UNROLL for (uint32_t r = 0; r < 16; ++r) {
+      pairs[r] = _mm512_loadu_si512(first + (r < n_rows ? r : n_rows - 1) * row_stride);
+    }
+    transpose(pairs);
+    first += kBf16Columns;
+  }
+};
+
+void pair_rows(FileRows rows, uint32_t n_columns, uint16_t* pairs) {
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     __m512i v[16];
-    BP_UNROLL for (uint32_t r = 0; r < 16; ++r) {
-      const uint16_t* row = rows + (r < n_rows ? r : n_rows - 1) * row_stride + c;
-      __builtin_prefetch(row + ahead, 0, 2);
-      v[r] = _mm512_loadu_si512(row);
-    }
-    transpose(v);
+    rows.next(v);
     BP_UNROLL for (uint32_t i = 0; i < 16; ++i, pairs += kPairElements) {
       _mm512_store_si512(pairs, v[i]);
     }
   }
 }
 
+// A strip of rows of a file times N rows. What follows is asked for in the order in which it lies.
+template <uint32_t N>
+void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_columns, float* y,
+                   size_t y_stride) {
+  Sums<1, N> sums;
+  clear(sums);
+  const uint16_t* own = x.first;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
+    asks.ask();
+    __m512i v[16];
+    w.next(v);
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+        const __m512bh pair = broadcast_pair(own + t * kBf16Columns + 2 * i);
+        __m512& sum = sums.of[0][t][i % 2];
+        sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(v[i]), pair);
+      }
+    }
+  }
+  store(sums, y, y_stride);
+}
+
 // Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns. The
-// first group that meets the strips waits for memory: while it multiplies a block, it asks for the
-// second after it.
+// first group that meets the strips waits for memory: while it multiplies a block, it asks for what
+// follows.
 template <uint32_t S>
 void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
                uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
   Waiting<S> waiting;
   BlockPairs made[S];
   const bool is_paired = w.layout == Bf16Layout::kPairs;
+  const uint32_t n_ahead = is_paired ? kColumnsAhead : n_columns;
   for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
     const uint32_t left = n_columns - column;
     const uint32_t n = left < kBlockColumns ? left : kBlockColumns;
@@ -256,12 +286,12 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       own[s] = w.strip(s) + column * kStripRows;
       if (is_paired) continue;
-      pair_rows(w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows, n, made[s].pairs);
+      pair_rows({w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows}, n, made[s].pairs);
       own[s] = made[s].pairs;
     }
     Lines<S> lines;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      const uint32_t then = column + kColumnsAhead;
+      const uint32_t then = column + n_ahead;
       lines.from[s] = then < n_columns ? w.strip(s) + then * kStripRows
                                        : w.strip(S + s) + (then - n_columns) * kStripRows;
     }
@@ -280,8 +310,8 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
         __m512* wait = waiting.of + t * S * 2;
         float* out = y + t * y_stride;
         Nothing nothing;
-        is_first&& is_paired ? dot_block<S, N>(own, x_block, place, lines, wait, out, y_stride)
-                             : dot_block<S, N>(own, x_block, place, nothing, wait, out, y_stride);
+        is_first ? dot_block<S, N>(own, x_block, place, lines, wait, out, y_stride)
+                 : dot_block<S, N>(own, x_block, place, nothing, wait, out, y_stride);
       });
       t += n_rows;
     }
@@ -298,14 +328,25 @@ void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
   }
 }
 
+// One strip, n_rows rows of which there are: memory is read in one stream.
+void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRows x,
+                  uint32_t n_columns, float* y, size_t y_stride) {
+  with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
+    constexpr uint32_t N = decltype(rows)::kRows;
+    if (w.layout == Bf16Layout::kPairs) {
+      return dot_stream<N>(w.strip(strip), x, n_columns, y, y_stride);
+    }
+    dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, {w.strip(strip + 1)}, x, n_columns, y,
+                     y_stride);
+  });
+}
+
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride) {
-  if (w.layout == Bf16Layout::kPairs && n_x_rows <= kStreamedRows) {
+  if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      with_rows<kStreamedRows>(n_x_rows, [&](auto rows) {
-        dot_stream<decltype(rows)::kRows>(w.strip(i), {panels, n_x_rows}, n_columns,
-                                          y + i * kStripRows, y_stride);
-      });
+      dot_few_rows(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
+                   y + i * kStripRows, y_stride);
     }
   } else if (n_w_rows > kStripRows) {
     dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride);
