@@ -106,10 +106,7 @@ Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
     BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "a KV slot"));
     made.push_back(std::move(blocks));
   }
-  for (size_t i = 0; i < made.size(); ++i) {
-    slots_[i].blocks = std::move(made[i]);
-    slots_[i].n_blocks = n_blocks[slots_[i].shape.group];
-  }
+  for (size_t i = 0; i < made.size(); ++i) slots_[i].blocks = std::move(made[i]);
   n_blocks_.assign(n_blocks.begin(), n_blocks.end());
   return {};
 }

@@ -92,7 +92,6 @@ class KvCache {
     uint64_t value_scales;
     uint64_t head_bytes;  // all of it
     uint64_t block_bytes;
-    uint32_t n_blocks;
     AlignedBuffer blocks;
   };
 
@@ -100,7 +99,7 @@ class KvCache {
   [[nodiscard]] uint8_t* head(const Slot& slot, int32_t block, uint32_t head) const {
     const auto index = static_cast<uint32_t>(block);
     const uint32_t first = index / run_blocks_ * run_blocks_;
-    const uint64_t n_run = std::min(run_blocks_, slot.n_blocks - first);
+    const uint64_t n_run = std::min(run_blocks_, n_blocks_[slot.shape.group] - first);
     return slot.blocks.data() + first * slot.block_bytes +
            (head * n_run + (index - first)) * slot.head_bytes;
   }

@@ -110,9 +110,8 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
   const bool by_spans = splits(step);
   if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
   uint32_t n = 0;
-  const uint32_t chunk = chunk_tokens();
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    n += by_spans ? n_spans(step, s) : (n_new(batch, s) + chunk - 1) / chunk;
+    n += by_spans ? n_spans(step, s) : n_chunks(step, s);
   }
   // Many rows: the longest items first. Few, which memory bounds: neighbours to one worker, whose
   // kernels ask for the next head while they read one.
@@ -151,14 +150,13 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
   const uint32_t chunk = chunk_tokens();
-  const auto n_chunks = [&](uint32_t s) { return (n_new(batch, s) + chunk - 1) / chunk; };
-  ItemsBySequence all([&](uint32_t s) { return n_chunks(s) * slot_.n_kv_heads; });
+  ItemsBySequence all([&](uint32_t s) { return n_chunks(step, s) * slot_.n_kv_heads; });
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
-    const uint32_t begin = batch.query_start[s];
-    const uint32_t first = begin + (n_chunks(s) - 1 - item / slot_.n_kv_heads) * chunk;
-    const Range tokens{first, std::min(first + chunk, begin + n_new(batch, s))};
+    const uint32_t chunks_before = n_chunks(step, s) - 1 - item / slot_.n_kv_heads;
+    const uint32_t first = batch.query_start[s] + chunks_before * chunk;
+    const Range tokens{first, std::min(first + chunk, batch.query_start[s + 1])};
     attend(step, {s, tokens, item % slot_.n_kv_heads}, writes,
            reinterpret_cast<float*>(worker.scratch));
   }
@@ -178,8 +176,16 @@ Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
   return AttentionItem::spans(spec_, *step.batch, sequence, tokens);
 }
 
+uint32_t AttentionStage::n_chunks(const StepContext& step, uint32_t sequence) const {
+  return (n_new(*step.batch, sequence) + chunk_tokens() - 1) / chunk_tokens();
+}
+
 size_t AttentionStage::span_floats(const StepContext& step, uint32_t sequence) const {
   return AttentionItem::gathered_floats(n_new(*step.batch, sequence) * group(), slot_);
+}
+
+size_t AttentionStage::all_spans_floats(const StepContext& step, uint32_t sequence) const {
+  return size_t{n_spans(step, sequence)} * slot_.n_kv_heads * span_floats(step, sequence);
 }
 
 bool AttentionStage::splits(const StepContext& step) const {
@@ -193,7 +199,7 @@ bool AttentionStage::splits(const StepContext& step) const {
   uint32_t most = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
     most = std::max(most, n_spans(step, s));
-    floats += size_t{n_spans(step, s)} * slot_.n_kv_heads * span_floats(step, s);
+    floats += all_spans_floats(step, s);
   }
   return most > 1 && floats <= kSplitFloats;
 }
@@ -221,7 +227,7 @@ void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
 float* AttentionStage::gathered_of(const StepContext& step, uint32_t sequence) const {
   auto* floats = reinterpret_cast<float*>(step.shared);
   for (uint32_t s = 0; s < sequence; ++s) {
-    floats += size_t{n_spans(step, s)} * slot_.n_kv_heads * span_floats(step, s);
+    floats += all_spans_floats(step, s);
   }
   return floats;
 }

@@ -409,7 +409,7 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
     const Kernels& kernels = kernels_of(isa);
     if (kernels.bf16_dot == nullptr) continue;
     SCOPED_TRACE(isa_name(isa));
-    for (const uint32_t n_columns : {32u, 96u, 2080u}) {
+    for (const uint32_t n_columns : {32u, 96u, 1056u, 2080u}) {
       for (const uint32_t n_w : {kStripRows, 5u, 2 * kStripRows, kStripRows + 11}) {
         const uint32_t n_strips = (n_w + kStripRows - 1) / kStripRows;
         const uint32_t y_stride = n_strips * kStripRows;
@@ -433,10 +433,10 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
           const auto own = conformance::normal_values("own", n_columns);
           std::ranges::copy(own, x.end() - n_columns);
           const Bf16Rows rows = pack_bf16(kernels, x, n, n_columns);
-          std::vector<float> y(size_t{n} * y_stride, 0);
+          std::vector<float> y(size_t{n} * y_stride, NAN);
           kernels.bf16_dot(Bf16Weights::in_rows(encoded.data(), row_bytes), n_w, rows.panels.data(),
                            n, n_columns, y.data(), y_stride);
-          std::vector<float> by_strips(y.size(), 0);
+          std::vector<float> by_strips(y.size(), NAN);
           kernels.bf16_dot(Bf16Weights::in_strips(strips.data(), kernels.bf16_layout, n_columns),
                            n_w, rows.panels.data(), n, n_columns, by_strips.data(), y_stride);
           for (uint32_t i = 0; i < n * n_w; ++i) {

@@ -1,8 +1,8 @@
 // Products of bf16 weights with activations rounded to bf16: a pair of columns of 16 rows of
 // weights is a vector, which the same pair of a row of activations multiplies, so that nothing is
 // summed across lanes. A row's product has two sums, of even pairs of columns and of odd ones,
-// since each waits for its last product. A panel of n rows is [columns /
-// kBf16Columns][n][kBf16Columns].
+// since each waits for its last product. A panel of n rows is
+// [columns / kBf16Columns][n][kBf16Columns].
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
@@ -44,9 +44,6 @@ void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint3
 struct PanelRows {
   const uint16_t* first;
   uint32_t n_panel;  // rows of the panel
-
-  PanelRows from(uint32_t row) const { return {first + row * kBf16Columns, n_panel}; }
-  const uint16_t* at(uint32_t column) const { return first + size_t{column} * n_panel; }
 };
 
 inline __m512bh pairs_at(const uint16_t* p) {
@@ -94,6 +91,19 @@ struct Stream {
   }
 };
 
+// Adds pair i of a unit of columns, ws of S strips, times that of N rows, kBf16Columns apart.
+template <uint32_t S, uint32_t N>
+__attribute__((always_inline)) inline void add_pair(const __m512bh (&ws)[S], const uint16_t* x,
+                                                    uint32_t i, Sums<S, N>& sums) {
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    const __m512bh pair = broadcast_pair(x + t * kBf16Columns + 2 * i);
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      __m512& sum = sums.of[s][t][i % 2];
+      sum = _mm512_dpbf16_ps(sum, ws[s], pair);
+    }
+  }
+}
+
 // w: pairs of strips from some column on, x: rows from there, for n_columns columns.
 template <uint32_t S, uint32_t N, class Asks>
 __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w)[S], PanelRows x,
@@ -106,13 +116,7 @@ __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i, at += kPairElements) {
       __m512bh ws[S];
       BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at);
-      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-        const __m512bh pair = broadcast_pair(own + t * kBf16Columns + 2 * i);
-        BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-          __m512& sum = sums.of[s][t][i % 2];
-          sum = _mm512_dpbf16_ps(sum, ws[s], pair);
-        }
-      }
+      add_pair<S, N>(ws, own, i, sums);
     }
   }
 }
@@ -160,18 +164,13 @@ void dot_stream(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y
   store(sums, y, y_stride);
 }
 
-// Where sums of a group's rows wait.
-template <uint32_t S>
-struct alignas(64) Waiting {
-  __m512 of[kGroupRows * S * 2];
-};
-
-// N rows of activations times a block of columns. Sums begin with the first block, and are stored
-// after the last one.
 struct BlockPlace {
   uint32_t n_columns;
   bool is_first, is_last;
 };
+
+// N rows of activations times a block of columns. Sums begin with the first block, wait from one to
+// the next, and are stored after the last one.
 template <uint32_t S, uint32_t N, class Asks>
 __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRows x,
                                          BlockPlace place, Asks& asks, __m512* waiting, float* y,
@@ -188,11 +187,6 @@ __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRow
   BP_UNROLL for (uint32_t i = 0; i < S * N * 2; ++i) waiting[i] =
       sums.of[i / 2 / N][i / 2 % N][i % 2];
 }
-
-// A block of one strip in pairs: where it lies, or made here from rows of a file.
-struct BlockPairs {
-  alignas(64) uint16_t pairs[kBlockColumns * kStripRows];
-};
 
 // 16 vectors of 16 pairs, rows by columns, the other way round.
 inline void transpose(__m512i (&v)[16]) {
@@ -258,11 +252,8 @@ void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_column
     __m512i v[16];
     w.next(v);
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
-      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-        const __m512bh pair = broadcast_pair(own + t * kBf16Columns + 2 * i);
-        __m512& sum = sums.of[0][t][i % 2];
-        sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(v[i]), pair);
-      }
+      const __m512bh ws[1] = {reinterpret_cast<__m512bh>(v[i])};
+      add_pair<1, N>(ws, own, i, sums);
     }
   }
   store(sums, y, y_stride);
@@ -274,8 +265,8 @@ void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_column
 template <uint32_t S>
 void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
                uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
-  Waiting<S> waiting;
-  BlockPairs made[S];
+  __m512 waiting[kGroupRows * S * 2];
+  alignas(64) uint16_t made[S][kBlockColumns * kStripRows];  // pairs of a block of a file's rows
   const bool is_paired = w.layout == Bf16Layout::kPairs;
   const uint32_t n_ahead = is_paired ? kColumnsAhead : n_columns;
   for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
@@ -286,8 +277,8 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       own[s] = w.strip(s) + column * kStripRows;
       if (is_paired) continue;
-      pair_rows({w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows}, n, made[s].pairs);
-      own[s] = made[s].pairs;
+      pair_rows({w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows}, n, made[s]);
+      own[s] = made[s];
     }
     Lines<S> lines;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
@@ -295,25 +286,24 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
       lines.from[s] = then < n_columns ? w.strip(s) + then * kStripRows
                                        : w.strip(S + s) + (then - n_columns) * kStripRows;
     }
-    for (uint32_t t = 0; t < n_x_rows;) {
-      const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
-      const uint32_t n_panel =
-          n_x_rows - first < kBf16PanelRows ? n_x_rows - first : kBf16PanelRows;
-      const uint32_t in_panel = t - first, rest = n_panel - in_panel;
-      const uint32_t n_tiles = (rest + kTileRows - 1) / kTileRows;
-      const uint32_t n_rows = (rest + n_tiles - 1) / n_tiles;
-      const PanelRows x = PanelRows{panels + size_t{first} * n_columns, n_panel}.from(in_panel);
-      const PanelRows x_block{x.at(column), n_panel};
-      lines.n = (kUnitPairs * n_rows + n_x_rows - 1) / n_x_rows;
-      with_rows<kTileRows>(n_rows, [&](auto rows) {
-        constexpr uint32_t N = decltype(rows)::kRows;
-        __m512* wait = waiting.of + t * S * 2;
-        float* out = y + t * y_stride;
-        Nothing nothing;
-        is_first ? dot_block<S, N>(own, x_block, place, lines, wait, out, y_stride)
-                 : dot_block<S, N>(own, x_block, place, nothing, wait, out, y_stride);
-      });
-      t += n_rows;
+    for (uint32_t first = 0; first < n_x_rows; first += kBf16PanelRows) {
+      const uint32_t after = n_x_rows - first;
+      const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
+      const uint16_t* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
+      uint32_t n_tiles = (n_panel + kTileRows - 1) / kTileRows;  // of about one size
+      for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
+        n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
+        const PanelRows x{panel + row * kBf16Columns, n_panel};
+        lines.n = (kUnitPairs * n_rows + n_x_rows - 1) / n_x_rows;
+        with_rows<kTileRows>(n_rows, [&](auto rows) {
+          constexpr uint32_t N = decltype(rows)::kRows;
+          __m512* wait = waiting + (first + row) * S * 2;
+          float* out = y + (first + row) * y_stride;
+          Nothing nothing;
+          is_first ? dot_block<S, N>(own, x, place, lines, wait, out, y_stride)
+                   : dot_block<S, N>(own, x, place, nothing, wait, out, y_stride);
+        });
+      }
     }
   }
 }
