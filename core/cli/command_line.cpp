@@ -58,7 +58,7 @@ void add_run(CLI::App& app, RunOptions& o, Command& command) {
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
   sub->add_option("--set", o.backend_keys, kSetHelp);
   sub->add_option("--override", o.overrides, kOverrideHelp);
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
   sub->callback([&] { command = [&] { return run(o); }; });
 }
 
@@ -107,7 +107,7 @@ void add_model_options(CLI::App& sub, ModelOptions& o) {
       ->check(known_mixture);
   sub.add_option("--set", o.backend_keys, kSetHelp);
   sub.add_option("--override", o.overrides, kOverrideHelp);
-  sub.add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub.add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
 }
 
 void add_perplexity(CLI::App& app, PerplexityOptions& o, Command& command) {
@@ -160,7 +160,7 @@ void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
       ->check(known_mixture);
   sub->add_flag("--pure", o.pure, "the same type for all weights");
   sub->add_option("--imatrix", o.imatrix, "which columns count, as `backplane imatrix` measures");
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
   sub->callback([&, out, dry_run] {
     if (out->empty() == dry_run->empty())
       throw CLI::ValidationError("give either OUT or --dry-run");
@@ -179,7 +179,7 @@ void add_imatrix(CLI::App& app, ImatrixOptions& o, Command& command) {
   sub->add_option("--chunks", o.n_chunks, "windows to run (0: all)");
   sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: all)");
+  sub->add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
   sub->callback([&] { command = [&] { return imatrix(o); }; });
 }
 

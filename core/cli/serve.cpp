@@ -22,7 +22,7 @@ namespace bp::cli {
 namespace {
 
 // The team of workers has the size of the largest `threads`.
-uint32_t team_size(const config::Config& config) {
+uint32_t threads_asked(const config::Config& config) {
   uint32_t n = 1;
   for (const config::Model& model : config.models) {
     const uint32_t asked = model.backend.n_threads;
@@ -116,7 +116,8 @@ Status serve(const ServeOptions& options) {
     return {};
   }
   spdlog::set_level(spdlog::level::info);
-  BP_ASSIGN(const auto runtime, runtime::Runtime::create(std::move(catalog), team_size(config)));
+  BP_ASSIGN(const auto runtime,
+            runtime::Runtime::create(std::move(catalog), threads_asked(config)));
   return serve_until_signal(config, *runtime);
 }
 

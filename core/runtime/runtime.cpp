@@ -1,5 +1,7 @@
 #include "core/runtime/runtime.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include "backplane/ext/threads.h"
 #include "backplane/format.h"
 #include "core/base/cpu_topology.hpp"
@@ -7,9 +9,17 @@
 
 namespace bp::runtime {
 
+uint32_t team_size(uint32_t asked, const base::CpuTopology& topology) {
+  const uint32_t n_usable = topology.n_usable();
+  if (asked == 0) return topology.n_cores();
+  if (asked <= n_usable) return asked;
+  spdlog::warn("{} threads are asked for, but this process may run {} at once: it computes with {}",
+               asked, n_usable, n_usable);
+  return n_usable;
+}
+
 Runtime::Runtime(plugin::Catalog catalog, uint32_t n_threads)
-    : catalog_(std::move(catalog)),
-      team_(n_threads == 0 ? base::own_topology().n_cores() : n_threads) {
+    : catalog_(std::move(catalog)), team_(team_size(n_threads, base::own_topology())) {
   host_.offer(BP_THREADS_ID, team_.extension());
 }
 

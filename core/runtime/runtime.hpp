@@ -16,11 +16,20 @@
 #include "core/plugin/library.hpp"
 #include "core/plugin/thread_team.hpp"
 
+namespace bp::base {
+struct CpuTopology;
+}
+
 namespace bp::runtime {
+
+// Workers to compute with where `asked` are wanted; 0: one for each core. No more than run at once,
+// which is said in the log: workers that take turns on a processor wait for each other in every
+// phase of a step.
+[[nodiscard]] uint32_t team_size(uint32_t asked, const base::CpuTopology& topology);
 
 class Runtime {
  public:
-  // n_threads: size of the team; 0: the CPUs that this process may use.
+  // n_threads: see team_size.
   static Result<std::unique_ptr<Runtime>> create(plugin::Catalog catalog, uint32_t n_threads);
 
   [[nodiscard]] const plugin::Catalog& catalog() const { return catalog_; }
