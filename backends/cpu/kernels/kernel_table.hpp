@@ -33,6 +33,10 @@ inline constexpr uint32_t kValuePairPositions = 32;
 //   int32 n_seconds             second records in use
 //   int32 second_of[n_columns / 32]   index of a block's second record, or -1
 //   unused words up to panel_header_words
+//   half sums of each 256 columns, kHalfSumWords * n words:
+//     int16 sum[8][n][2]    of the values of 16 columns, those of second records among them, as
+//     float unit[n]         multiples of unit: minimums multiply them as integers
+//   unused words up to panel_records_word
 //   a record for each block, then the second records; each kPanelWords * n words of 4 bytes:
 //     int8  q[8][n][4]      four consecutive columns of each row in a word
 //     float scale[n]        x = scale * q
@@ -48,10 +52,16 @@ inline constexpr uint32_t kValuePairPositions = 32;
 inline constexpr uint32_t kPanelWords = 12;
 inline constexpr uint32_t kPanelColumns = 32;
 inline constexpr uint32_t kTileRows = 16;
+inline constexpr uint32_t kHalfSumBlocks = 8;
+inline constexpr uint32_t kHalfSumWords = kHalfSumBlocks + 1;
 
-// Records begin at multiples of 64 bytes. Static: see above.
+// Half sums and records begin at multiples of 64 bytes. Static: see above.
 static inline uint32_t panel_header_words(uint32_t n_blocks) {
   return (1 + n_blocks + 15) / 16 * 16;
+}
+static inline uint32_t panel_records_word(uint32_t n_blocks, uint32_t n) {
+  const uint32_t n_groups = (n_blocks + kHalfSumBlocks - 1) / kHalfSumBlocks;
+  return panel_header_words(n_blocks) + (n_groups * kHalfSumWords * n + 15) / 16 * 16;
 }
 inline constexpr uint32_t kOutlierRatio = 16;
 

@@ -30,8 +30,9 @@ float sum_of_squared_differences(const float* x, float mean, size_t n) {
 }
 
 // Row t's share of a record; returns the block's largest magnitude. What rounding leaves replaces
-// low and high.
-inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t n, uint32_t t) {
+// low and high, and the sums of the two are added to half_sums.
+inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t n, uint32_t t,
+                            float* half_sums) {
   const BlockScale block = block_scale(low, high);
   const I32x16 q_low = to_int(mul(low, broadcast(block.inverse)));
   const I32x16 q_high = to_int(mul(high, broadcast(block.inverse)));
@@ -45,7 +46,10 @@ inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t
   }
   // Unsigned: what stands for a NaN may overflow.
   const auto half = static_cast<uint32_t>(reduce_add(q_low));
-  const uint32_t sum = half + static_cast<uint32_t>(reduce_add(q_high));
+  const auto other = static_cast<uint32_t>(reduce_add(q_high));
+  const uint32_t sum = half + other;
+  half_sums[0] += block.scale * static_cast<float>(static_cast<int32_t>(half));
+  half_sums[1] += block.scale * static_cast<float>(static_cast<int32_t>(other));
   auto* floats = reinterpret_cast<float*>(record);
   floats[8 * n + t] = block.scale;
   floats[9 * n + t] = block.scale * static_cast<float>(static_cast<int32_t>(sum));
@@ -56,11 +60,28 @@ inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t
   return block.scale * 127.0f;
 }
 
+// Row t's share of the half sums of 256 columns. NaN is left to the records' scales.
+inline void store_half_sums(const float* half_sums, int32_t* words, uint32_t n, uint32_t t) {
+  constexpr float kMost = 32767.0f;
+  const F32x16 sums = load(half_sums);
+  const int32_t bits = reduce_max(magnitude_bits(sums));
+  float largest;
+  __builtin_memcpy(&largest, &bits, sizeof largest);
+  const bool is_zero = largest < kTiny;
+  int16_t q[2 * kHalfSumBlocks];
+  store_i16(q, to_int(mul(sums, broadcast(is_zero ? 0 : kMost / largest))));
+  int32_t pairs[kHalfSumBlocks];
+  __builtin_memcpy(pairs, q, sizeof pairs);
+  for (uint32_t b = 0; b < kHalfSumBlocks; ++b) words[b * n + t] = pairs[b];
+  reinterpret_cast<float*>(words)[kHalfSumBlocks * n + t] = is_zero ? 0 : largest / kMost;
+}
+
 void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t,
                   uint32_t max_seconds) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
   int32_t* second_of = panel + 1;
-  int32_t* records = panel + panel_header_words(n_blocks);
+  int32_t* group = panel + panel_header_words(n_blocks);
+  int32_t* records = panel + panel_records_word(n_blocks, n);
   int32_t* seconds = records + size_t{n_blocks} * kPanelWords * n;
   if (t == 0) {
     panel[0] = 0;
@@ -69,19 +90,25 @@ void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n
   const float mean_square =
       sum_of_squared_differences(x, 0, n_columns) / static_cast<float>(n_columns);
   const float outlier = static_cast<float>(kOutlierRatio) * __builtin_sqrtf(mean_square);
-  for (uint32_t b = 0; b < n_blocks; ++b) {
-    F32x16 low = load(x + b * kPanelColumns);
-    F32x16 high = load(x + b * kPanelColumns + 16);
-    const float largest = quantize_block(low, high, records, n, t);
-    records += kPanelWords * n;
-    if (!(largest > outlier)) continue;
-    if (second_of[b] < 0) {
-      if (panel[0] == static_cast<int32_t>(max_seconds)) continue;
-      second_of[b] = panel[0]++;
-      __builtin_memset(seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, 0,
-                       sizeof(int32_t) * kPanelWords * n);
+  for (uint32_t b = 0; b < n_blocks;) {
+    float half_sums[2 * kHalfSumBlocks] = {};
+    for (uint32_t i = 0; i < kHalfSumBlocks && b < n_blocks; ++i, ++b) {
+      F32x16 low = load(x + b * kPanelColumns);
+      F32x16 high = load(x + b * kPanelColumns + 16);
+      const float largest = quantize_block(low, high, records, n, t, half_sums + 2 * i);
+      records += kPanelWords * n;
+      if (!(largest > outlier)) continue;
+      if (second_of[b] < 0) {
+        if (panel[0] == static_cast<int32_t>(max_seconds)) continue;
+        second_of[b] = panel[0]++;
+        __builtin_memset(seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, 0,
+                         sizeof(int32_t) * kPanelWords * n);
+      }
+      quantize_block(low, high, seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, n, t,
+                     half_sums + 2 * i);
     }
-    quantize_block(low, high, seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, n, t);
+    store_half_sums(half_sums, group, n, t);
+    group += kHalfSumWords * n;
   }
 }
 

@@ -199,12 +199,6 @@ inline F32x16 load_i8(const uint8_t* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 
-// The upper halves of 16 bytes.
-inline F32x16 load_high_nibbles(const uint8_t* p) {
-  const __m128i x = _mm_and_si128(_mm_srli_epi16(load_128(p), 4), _mm_set1_epi8(15));
-  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),
-          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
-}
 inline __m256 low_nibbles_less_8(__m256i bytes) {
   const __m256i low = _mm256_and_si256(bytes, _mm256_set1_epi32(15));
   return _mm256_cvtepi32_ps(_mm256_sub_epi32(low, _mm256_set1_epi32(8)));
@@ -233,6 +227,19 @@ inline Factors load_low_nibble_factors(const uint8_t* p) {
   const __m128i x = _mm_and_si128(load_128(p), _mm_set1_epi8(15));
   return {_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))};
 }
+// Two signed 16-bit numbers a lane, as add_pair_products takes them.
+struct FactorPairs {
+  __m256i a, b;
+};
+// Of the upper halves of 16 bytes at first, and at second.
+inline FactorPairs load_high_nibble_pairs(const uint8_t* first, const uint8_t* second) {
+  const auto high = [](const uint8_t* p) {
+    return _mm_and_si128(_mm_srli_epi16(load_128(p), 4), _mm_set1_epi8(15));
+  };
+  const __m128i x = high(first), y = high(second);
+  return {_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(x, y)),
+          _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(x, y))};
+}
 
 inline I32x16 broadcast_int(int32_t x) {
   return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
@@ -257,6 +264,12 @@ inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
   return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, factors.a)),
           _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, factors.b))};
 #endif
+}
+// sum + the first of each pair * the lower 16 bits of x + the second * the upper.
+inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
+  const __m256i both = _mm256_set1_epi32(x);
+  return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(pairs.a, both)),
+          _mm256_add_epi32(sum.b, _mm256_madd_epi16(pairs.b, both))};
 }
 inline F32x16 to_float(I32x16 x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
@@ -284,6 +297,10 @@ inline int32_t reduce_add(I32x16 x) {
 // Nearest integers; what is no int32 becomes the smallest.
 inline I32x16 to_int(F32x16 x) {
   return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+inline void store_i16(int16_t* p, I32x16 x) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
 }
 inline void store_i8(int8_t* p, I32x16 x) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);

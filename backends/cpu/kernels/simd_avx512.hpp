@@ -149,11 +149,6 @@ inline F32x16 load_i8(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 
-// The upper halves of 16 bytes.
-inline F32x16 load_high_nibbles(const uint8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return {_mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(bytes), 4))};
-}
 // The halves of 16 bytes, each less 8.
 inline void load_nibbles(const uint8_t* p, F32x16& low, F32x16& high) {
   const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -174,6 +169,19 @@ inline Factors load_i8_factors(const uint8_t* p) {
 inline Factors load_low_nibble_factors(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm512_and_si512(_mm512_cvtepu8_epi32(bytes), _mm512_set1_epi32(15))};
+}
+
+// Two signed 16-bit numbers a lane, as add_pair_products takes them.
+struct FactorPairs {
+  __m512i v;
+};
+// Of the upper halves of 16 bytes at first, and at second.
+inline FactorPairs load_high_nibble_pairs(const uint8_t* first, const uint8_t* second) {
+  const auto bytes = [](const uint8_t* p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  };
+  const __m512i both = _mm512_or_si512(bytes(first), _mm512_slli_epi32(bytes(second), 16));
+  return {_mm512_and_si512(_mm512_srli_epi32(both, 4), _mm512_set1_epi32(0x000f000f))};
 }
 
 inline I32x16 load_ints(const int32_t* p) {
@@ -197,6 +205,10 @@ inline I32x16 shift_right(I32x16 x) {
 inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
   return {_mm512_dpwssd_epi32(sum.v, x.v, factors.v)};
 }
+// sum + the first of each pair * the lower 16 bits of x + the second * the upper.
+inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
+  return {_mm512_dpwssd_epi32(sum.v, pairs.v, _mm512_set1_epi32(x))};
+}
 inline F32x16 to_float(I32x16 x) {
   return {_mm512_cvtepi32_ps(x.v)};
 }
@@ -219,6 +231,9 @@ inline I32x16 to_int(F32x16 x) {
 }
 inline void store_i8(int8_t* p, I32x16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
+}
+inline void store_i16(int16_t* p, I32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtsepi32_epi16(x.v));
 }
 
 inline U8x64 load_bytes(const uint8_t* p) {

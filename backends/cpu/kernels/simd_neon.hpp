@@ -184,10 +184,6 @@ inline F32x16 widen(uint8x16_t bytes) {
 inline F32x16 load_u8(const uint8_t* p) {
   return widen(vld1q_u8(p));
 }
-// The upper halves of 16 bytes.
-inline F32x16 load_high_nibbles(const uint8_t* p) {
-  return widen(vshrq_n_u8(vld1q_u8(p), 4));
-}
 inline F32x16 load_i8(const uint8_t* p) {
   const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
   const int16x8_t low = vmovl_s8(vget_low_s8(bytes));
@@ -224,9 +220,27 @@ inline Factors load_i8_factors(const uint8_t* p) {
 inline Factors load_low_nibble_factors(const uint8_t* p) {
   return widen_ints(vreinterpretq_s8_u8(vandq_u8(vld1q_u8(p), vdupq_n_u8(15))));
 }
+// Two numbers a lane, as add_pair_products takes them.
+struct FactorPairs {
+  Factors first, second;
+};
+// Of the upper halves of 16 bytes at first, and at second.
+inline FactorPairs load_high_nibble_pairs(const uint8_t* first, const uint8_t* second) {
+  const auto high = [](const uint8_t* p) {
+    return widen_ints(vreinterpretq_s8_u8(vshrq_n_u8(vld1q_u8(p), 4)));
+  };
+  return {high(first), high(second)};
+}
 // sum + x * factors, |x| below 2^15.
 inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
   return quarters<I32x16>([&](int i) { return vmlaq_s32(sum.v[i], x.v[i], factors.v[i]); });
+}
+// sum + the first of each pair * the lower 16 bits of x + the second * the upper.
+inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
+  const auto low = static_cast<int16_t>(x);
+  return quarters<I32x16>([&](int i) {
+    return vmlaq_n_s32(vmlaq_n_s32(sum.v[i], pairs.first.v[i], low), pairs.second.v[i], x >> 16);
+  });
 }
 inline I32x16 broadcast_int(int32_t x) {
   return quarters<I32x16>([&](int) { return vdupq_n_s32(x); });
@@ -265,6 +279,9 @@ inline I32x16 to_int(F32x16 x) {
     const uint32x4_t fits = vcltq_f32(x.v[i], limit);  // what is too small saturates there anyway
     return vbslq_s32(fits, vcvtnq_s32_f32(x.v[i]), vdupq_n_s32(INT32_MIN));
   });
+}
+inline void store_i16(int16_t* p, I32x16 x) {
+  for (int i = 0; i < 4; ++i) vst1_s16(p + 4 * i, vqmovn_s32(x.v[i]));
 }
 inline void store_i8(int8_t* p, I32x16 x) {
   const int16x8_t low = vcombine_s16(vqmovn_s32(x.v[0]), vqmovn_s32(x.v[1]));

@@ -211,11 +211,6 @@ inline F32x16 load_i8(const uint8_t* p) {
       __builtin_convertvector(__builtin_convertvector(read<QuarterSignedBytes>(p), Ints), Floats)};
 }
 
-// The upper halves of 16 bytes.
-inline F32x16 load_high_nibbles(const uint8_t* p) {
-  const Ints x = __builtin_convertvector(read<QuarterBytes>(p), Ints);
-  return {__builtin_convertvector(x >> 4, Floats)};
-}
 // The halves of 16 bytes, each less 8.
 inline void load_nibbles(const uint8_t* p, F32x16& low, F32x16& high) {
   const Ints bytes = __builtin_convertvector(read<QuarterBytes>(p), Ints);
@@ -230,6 +225,15 @@ inline Factors load_i8_factors(const uint8_t* p) {
 // Of the lower halves of 16 bytes.
 inline Factors load_low_nibble_factors(const uint8_t* p) {
   return {__builtin_convertvector(read<QuarterBytes>(p), Ints) & 15};
+}
+// Two numbers a lane, as add_pair_products takes them.
+struct FactorPairs {
+  Ints first, second;
+};
+// Of the upper halves of 16 bytes at first, and at second.
+inline FactorPairs load_high_nibble_pairs(const uint8_t* first, const uint8_t* second) {
+  return {__builtin_convertvector(read<QuarterBytes>(first) >> 4, Ints),
+          __builtin_convertvector(read<QuarterBytes>(second) >> 4, Ints)};
 }
 
 inline I32x16 broadcast_int(int32_t x) {
@@ -249,6 +253,10 @@ inline I32x16 shift_right(I32x16 x) {
 // sum + x * factors, |x| below 2^15.
 inline I32x16 add_multiple(I32x16 sum, I32x16 x, Factors factors) {
   return {sum.v + x.v * factors.v};
+}
+// sum + the first of each pair * the lower 16 bits of x + the second * the upper.
+inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
+  return {sum.v + pairs.first * static_cast<int16_t>(x) + pairs.second * (x >> 16)};
 }
 inline F32x16 to_float(I32x16 x) {
   return {__builtin_convertvector(x.v, Floats)};
@@ -276,6 +284,11 @@ inline I32x16 to_int(F32x16 x) {
   const F32x16 limit = broadcast(0x1p22f);
   const Ints fits = (round(x).v < limit.v) & (round(x).v > -limit.v);
   return {__builtin_convertvector(select(fits, round(x).v, Floats{}), Ints)};
+}
+inline void store_i16(int16_t* p, I32x16 x) {
+  for (int i = 0; i < 16; ++i) {
+    p[i] = static_cast<int16_t>(x.v[i] < -32768 ? -32768 : x.v[i] > 32767 ? 32767 : x.v[i]);
+  }
 }
 inline void store_i8(int8_t* p, I32x16 x) {
   for (int i = 0; i < 16; ++i) {

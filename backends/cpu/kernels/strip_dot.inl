@@ -118,25 +118,9 @@ inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, const I32x
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     y[t] = fma(to_float(sums[t]), mul(scale, x.scale(t)), y[t]);
   }
-  if constexpr (W::kHasMinimum && !W::kHalfFactors) {
-    const F32x16 minimum = W::minimum(record, b, 0);
+  if constexpr (W::kHasMinimum) {
+    const F32x16 minimum = W::minimum(record, b);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) y[t] = fma(minimum, x.sum(t), y[t]);
-  }
-}
-
-template <class W, uint32_t N, uint32_t S>
-inline void fold_half_minimums(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  F32x16 of_first[S], of_all[S];
-  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-    of_first[s] = W::minimum(records.of[s], b, 0);
-    of_all[s] = W::minimum(records.of[s], b, 1);
-  }
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    const F32x16 first = mul(to_float(x.half8(t)), x.scale(t));
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      F32x16& sum = y[s * N + t];
-      sum = fma(of_all[s], x.sum(t), fma(of_first[s], first, sum));
-    }
   }
 }
 
@@ -144,7 +128,6 @@ template <class W, uint32_t N, uint32_t S>
 inline void fold_all(Records<S> records, uint32_t b, PanelRecord<N> x, const I32x16* sums,
                      F32x16* y) {
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) fold<W>(records.of[s], b, x, sums + s * N, y + s * N);
-  if constexpr (W::kHasMinimum && W::kHalfFactors) fold_half_minimums<W>(records, b, x, y);
 }
 
 template <class W, uint32_t N, uint32_t S>
@@ -184,23 +167,25 @@ __attribute__((always_inline)) inline void sum_multiples(Records<S> records, uin
   }
 }
 
+// The halves' sums times their factors, added as integers.
 template <class W, uint32_t N, uint32_t S>
-inline void dot_block_of_multiples(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  I32x16 sums[S * N];
-  start_sums<W, N, S>(x, -1, sums);
-  sum_multiples<W, N, S, 0>(records, b, x, sums);
-  sum_multiples<W, N, S, 1>(records, b, x, sums);
-  fold_all<W>(records, b, x, sums, y);
+inline void sum_with_factors(Records<S> records, uint32_t b, PanelRecord<N> x, I32x16* sums) {
+  if constexpr (W::kLargest == 3 && N >= kTablePanel) {
+    start_sums<W, N, S>(x, -1, sums);
+    sum_multiples<W, N, S, 0>(records, b, x, sums);
+    sum_multiples<W, N, S, 1>(records, b, x, sums);
+  } else {
+    BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) sums[i] = broadcast_int(0);
+    add_half_of_factors<W, N, S, 0>(records, b, x, sums);
+    add_half_of_factors<W, N, S, 1>(records, b, x, sums);
+  }
 }
 
-// The halves' sums times their factors are added as integers.
 template <class W, uint32_t N, uint32_t S>
 inline void dot_block_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  I32x16 totals[S * N];
-  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) totals[i] = broadcast_int(0);
-  add_half_of_factors<W, N, S, 0>(records, b, x, totals);
-  add_half_of_factors<W, N, S, 1>(records, b, x, totals);
-  fold_all<W>(records, b, x, totals, y);
+  I32x16 sums[S * N];
+  sum_with_factors<W>(records, b, x, sums);
+  fold_all<W>(records, b, x, sums, y);
 }
 
 // The halves are added in float before they meet the scale of the activations.
@@ -250,42 +235,144 @@ __attribute__((always_inline)) inline void prefetch_strips(Records<2>, uint32_t,
   }
 }
 
-// Asks: whether the panel is the strip's first, or what it asks for.
-template <class W, uint32_t N, uint32_t S, class Asks>
-inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const int32_t* panel,
-                       float* out, size_t out_stride) {
-  const uint32_t n_blocks = n_columns / kPanelColumns;
-  const int32_t* second_of = panel + 1;
-  const int32_t* record = panel + panel_header_words(n_blocks);
-  const int32_t* seconds = record + size_t{n_blocks} * kPanelWords * N;
-  F32x16 y[S * N];
-  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) y[i] = zero();
-  for (uint32_t block = 0; block < n_blocks;) {
-    for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-      prefetch_strips<W, N>(records, b, asks);
-      const int32_t second = second_of[block];
-      for (const int32_t* x = record; x != nullptr;) {
-        // What is unpacked for a first record is not kept for a second, which few blocks have.
-        if constexpr (S > 1) asm("" : "+r"(records.of[0]), "+r"(records.of[1]));
-        if constexpr (W::kHalfFactors && W::kLargest == 3 && N >= kTablePanel) {
-          dot_block_of_multiples<W>(records, b, PanelRecord<N>{x}, y);
-        } else if constexpr (W::kHalfFactors) {
-          dot_block_of_factors<W>(records, b, PanelRecord<N>{x}, y);
-        } else if constexpr (W::kHalves) {
-          dot_block_of_halves<W>(records, b, PanelRecord<N>{x}, y);
-        } else {
-          dot_block<W>(records, b, PanelRecord<N>{x}, y);
-        }
-        x = second >= 0 && x == record ? seconds + static_cast<size_t>(second) * kPanelWords * N
-                                       : nullptr;
-      }
-      record += kPanelWords * N;
+// The parts of a panel.
+template <uint32_t N>
+class Panel {
+ public:
+  Panel(const int32_t* words, uint32_t n_blocks)
+      : second_of_(words + 1),
+        half_sums_(words + panel_header_words(n_blocks)),
+        records_(words + panel_records_word(n_blocks, N)),
+        seconds_(records_ + size_t{n_blocks} * kPanelWords * N) {}
+
+  // f(PanelRecord) for a block's record, and for its second one where it has one.
+  template <class F>
+  __attribute__((always_inline)) void for_records(uint32_t block, F&& f) const {
+    const int32_t* const record = records_ + size_t{block} * kPanelWords * N;
+    const int32_t second = second_of_[block];
+    for (const int32_t* x = record; x != nullptr;) {
+      f(PanelRecord<N>{x});
+      x = second >= 0 && x == record ? seconds_ + static_cast<size_t>(second) * kPanelWords * N
+                                     : nullptr;
     }
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) records.of[s] += W::kRecordBytes;
+  }
+  // Pairs of row t for a block of the columns that begin with block `first`, and their unit.
+  [[nodiscard]] const int32_t& half_sums(uint32_t first, uint32_t b, uint32_t t) const {
+    return group(first)[b * N + t];
+  }
+  [[nodiscard]] F32x16 half_sum_unit(uint32_t first, uint32_t t) const {
+    return broadcast(reinterpret_cast<const float*>(group(first))[kHalfSumBlocks * N + t]);
+  }
+
+ private:
+  [[nodiscard]] const int32_t* group(uint32_t first) const {
+    return half_sums_ + size_t{first / kHalfSumBlocks} * kHalfSumWords * N;
+  }
+  const int32_t *second_of_, *half_sums_, *records_, *seconds_;
+};
+
+// What is unpacked for a first record is not kept for a second, which few blocks have.
+__attribute__((always_inline)) inline void unpack_anew(Records<2>& records) {
+  asm("" : "+r"(records.of[0]), "+r"(records.of[1]));
+}
+inline void unpack_anew(Records<1>&) {}
+
+template <class W, uint32_t N, uint32_t S>
+__attribute__((always_inline)) inline void dot_any_block(Records<S> records, uint32_t b,
+                                                         PanelRecord<N> x, F32x16* y) {
+  if constexpr (W::kHalfFactors) {
+    dot_block_of_factors<W>(records, b, x, y);
+  } else if constexpr (W::kHalves) {
+    dot_block_of_halves<W>(records, b, x, y);
+  } else {
+    dot_block<W>(records, b, x, y);
+  }
+}
+
+// The n blocks of a record from block `first` on, where factors and their minimums' are all that
+// differs from block to block: the record's scale and minimum fold once.
+template <class W, uint32_t N, uint32_t S, class Asks>
+__attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& asks,
+                                                      const Panel<N>& panel, uint32_t first,
+                                                      uint32_t n, float* y) {
+  static_assert(W::kBlocks == kHalfSumBlocks);
+  F32x16 products[S * N];
+  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) products[i] = zero();
+  for (uint32_t b = 0; b < n; ++b) {
+    prefetch_strips<W, N>(records, b, asks);
+    panel.for_records(
+        first + b, [&](PanelRecord<N> x) __attribute__((always_inline)) {
+          unpack_anew(records);
+          I32x16 sums[S * N];
+          sum_with_factors<W>(records, b, x, sums);
+          BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+            BP_UNROLL for (uint32_t i = t; i < S * N; i += N) {
+              products[i] = fma(to_float(sums[i]), x.scale(t), products[i]);
+            }
+          }
+        });
+  }
+  I32x16 minimums[S * N];
+  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) minimums[i] = broadcast_int(0);
+  for (uint32_t b = 0; b < n; ++b) {
+    FactorPairs factors[S];
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) factors[s] = W::minimum_factors(records.of[s], b);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        I32x16& sum = minimums[s * N + t];
+        sum = add_pair_products(sum, factors[s], panel.half_sums(first, b, t));
+      }
+    }
   }
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    const F32x16 scale = W::scale(records.of[s], 0, 0), minimum = W::minimum(records.of[s], 0);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      store(out + t * out_stride + s * kStripRows, y[s * N + t]);
+      float* sum = y + (s * N + t) * kStripRows;
+      const F32x16 unit = mul(minimum, panel.half_sum_unit(first, t));
+      const F32x16 before = fma(to_float(minimums[s * N + t]), unit, load(sum));
+      store(sum, fma(products[s * N + t], scale, before));
+    }
+  }
+}
+
+// Asks: whether the panel is the strip's first, or what it asks for.
+template <class W, uint32_t N, uint32_t S, class Asks>
+inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const int32_t* words,
+                       float* out, size_t out_stride) {
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  const Panel<N> panel(words, n_blocks);
+  const auto next_record = [&]() __attribute__((always_inline)) {
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) records.of[s] += W::kRecordBytes;
+  };
+  const auto put = [&](uint32_t s, uint32_t t, F32x16 sum) __attribute__((always_inline)) {
+    store(out + t * out_stride + s * kStripRows, sum);
+  };
+  if constexpr (W::kHalfFactors && W::kHasMinimum) {
+    alignas(64) float y[S * N * kStripRows] = {};  // registers have no room for it
+    for (uint32_t block = 0; block < n_blocks; block += W::kBlocks) {
+      const uint32_t n_left = n_blocks - block;
+      dot_record<W>(records, asks, panel, block, n_left < W::kBlocks ? n_left : W::kBlocks, y);
+      next_record();
+    }
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) put(s, t, load(y + (s * N + t) * kStripRows));
+    }
+  } else {
+    F32x16 y[S * N];
+    BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) y[i] = zero();
+    for (uint32_t block = 0; block < n_blocks;) {
+      for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
+        prefetch_strips<W, N>(records, b, asks);
+        panel.for_records(
+            block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
+              unpack_anew(records);
+              dot_any_block<W>(records, b, x, y);
+            });
+      }
+      next_record();
+    }
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) put(s, t, y[s * N + t]);
     }
   }
 }

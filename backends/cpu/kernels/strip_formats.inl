@@ -13,8 +13,8 @@ namespace {
 //   scale(record, b, half): of 32 columns, or with kHalves of 16
 //   factors(record, b, half) where kHalfFactors: integers that each 16 columns have on top of it,
 //     small enough for quants times factors to be bytes
-//   minimum(record, b, half) where kHasMinimum: of 32 columns; with kHalfFactors the last 16's is
-//     that of all 32, and the first's what these have on top, times -1/8 as their sum is times -8
+//   minimum(record, b) where kHasMinimum: of 32 columns; with kHalfFactors of all the record's,
+//     times minimum_factors(record, b): pairs of integers below 16, of its first 16 and its others
 //   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
 //   kSigned in the form that dot_signed takes, and signed_quants as they are
 
@@ -81,7 +81,7 @@ template <StripLayout Layout>
 struct F16ScaleAndMinimum : Shape<Layout> {
   static constexpr bool kHasMinimum = true;
   static F32x16 scale(const uint8_t* record, uint32_t, int) { return f16_at(record); }
-  static F32x16 minimum(const uint8_t* record, uint32_t, int) { return f16_at(record + 32); }
+  static F32x16 minimum(const uint8_t* record, uint32_t) { return f16_at(record + 32); }
 };
 template <StripLayout Layout>
 struct I8Scales : Shape<Layout> {
@@ -102,7 +102,7 @@ struct U8ScalesAndMinimums : Shape<Layout> {
   static F32x16 scale(const uint8_t* record, uint32_t b, int) {
     return mul(f16_at(record), load_u8(record + 64 + 16 * b));
   }
-  static F32x16 minimum(const uint8_t* record, uint32_t b, int) {
+  static F32x16 minimum(const uint8_t* record, uint32_t b) {
     return mul(f16_at(record + 32), load_u8(record + 192 + 16 * b));
   }
 };
@@ -125,11 +125,9 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
   static Factors factors(const uint8_t* record, uint32_t b, int half) {
     return load_low_nibble_factors(both(record, b, half));
   }
-  static F32x16 minimum(const uint8_t* record, uint32_t b, int half) {
-    const F32x16 last = load_high_nibbles(both(record, b, 1));
-    if (half == 1) return mul(f16_at(record + 32), last);
-    const F32x16 on_top = sub(load_high_nibbles(both(record, b, 0)), last);
-    return mul(mul(f16_at(record + 32), broadcast(-0.125f)), on_top);
+  static F32x16 minimum(const uint8_t* record, uint32_t) { return f16_at(record + 32); }
+  static FactorPairs minimum_factors(const uint8_t* record, uint32_t b) {
+    return load_high_nibble_pairs(both(record, b, 0), both(record, b, 1));
   }
 };
 

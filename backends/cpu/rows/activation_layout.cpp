@@ -31,7 +31,7 @@ void ActivationForms::serve(const PreparedWeight& weight) {
 size_t ActivationLayout::panel_row_bytes() const {
   if (!forms_.panels) return 0;
   const uint32_t n_blocks = width_ / kPanelColumns;
-  const size_t words = panel_header_words(n_blocks) + size_t{2} * n_blocks * kPanelWords;
+  const size_t words = panel_records_word(n_blocks, 1) + size_t{2} * n_blocks * kPanelWords;
   return round_up(words * sizeof(int32_t), 64);
 }
 
@@ -85,17 +85,24 @@ void ActivationLayout::write(const Kernels& kernels, const Activations& x, const
 void copy_panel_row(const int32_t* from, uint32_t n_columns, int32_t* panel, uint32_t n,
                     uint32_t t) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
-  const uint32_t header = panel_header_words(n_blocks);
-  const int32_t* from_seconds = from + header + size_t{n_blocks} * kPanelWords;
-  int32_t* seconds = panel + header + size_t{n_blocks} * kPanelWords * n;
+  const int32_t* from_records = from + panel_records_word(n_blocks, 1);
+  const int32_t* from_seconds = from_records + size_t{n_blocks} * kPanelWords;
+  int32_t* records = panel + panel_records_word(n_blocks, n);
+  int32_t* seconds = records + size_t{n_blocks} * kPanelWords * n;
   int32_t* second_of = panel + 1;
   if (t == 0) {
     panel[0] = 0;
     std::fill_n(second_of, n_blocks, -1);
   }
+  const uint32_t header = panel_header_words(n_blocks);
+  for (uint32_t i = 0; i * kHalfSumBlocks < n_blocks; ++i) {
+    for (uint32_t k = i * kHalfSumWords; k < (i + 1) * kHalfSumWords; ++k) {
+      panel[header + k * n + t] = from[header + k];
+    }
+  }
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    copy_record(from + header + size_t{b} * kPanelWords,
-                panel + header + size_t{b} * kPanelWords * n, n, t);
+    copy_record(from_records + size_t{b} * kPanelWords, records + size_t{b} * kPanelWords * n, n,
+                t);
     const int32_t from_second = from[1 + b];
     if (from_second < 0) continue;
     if (second_of[b] < 0) {

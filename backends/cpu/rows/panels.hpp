@@ -28,7 +28,7 @@ namespace bp::cpu {
 [[nodiscard]] inline size_t panel_words(uint32_t n, uint32_t n_columns) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
   const size_t n_records = size_t{n_blocks} + max_seconds(n, n_columns);
-  return panel_header_words(n_blocks) + (n_records * kPanelWords * n + 15) / 16 * 16;
+  return panel_records_word(n_blocks, n) + (n_records * kPanelWords * n + 15) / 16 * 16;
 }
 
 // One panel of several, and where it begins.

@@ -33,6 +33,10 @@ constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 template <class W>
 constexpr bool kInPlace = std::is_base_of_v<WholeBytes, W>;
 
+// Scale and minimum are the record's, and fold once for all its blocks.
+template <class W>
+constexpr bool kFoldsRecords = W::kHalfFactors&& W::kHasMinimum;
+
 constexpr uint32_t kHalfQuants = 256;  // bytes, of an unpacked block
 constexpr uint32_t kBlockQuants = 2 * kHalfQuants;
 
@@ -106,12 +110,9 @@ class Unpacker {
       unpack_quants<W, 7>(record, b, out);
     }
     auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
-    store(floats, W::scale(record, b, 0));
+    if constexpr (!kFoldsRecords<W>) store(floats, W::scale(record, b, 0));
     if constexpr (W::kHalves) store(floats + 16, W::scale(record, b, 1));
-    if constexpr (W::kHasMinimum) store(floats + 32, W::minimum(record, b, 0));
-    if constexpr (W::kHasMinimum && W::kHalfFactors) {
-      store(floats + 48, W::minimum(record, b, 1));
-    }
+    if constexpr (W::kHasMinimum && !kFoldsRecords<W>) store(floats + 32, W::minimum(record, b));
   }
 
   const uint8_t* record_;
@@ -140,6 +141,7 @@ struct Product {
   uint32_t quants;        // in bytes, of the strip or of the unpacked blocks
   uint32_t floats;        // in bytes, of the unpacked blocks
   uint32_t begins_block;
+  uint32_t ends_record;  // 1 + its index; 0 where others of the record follow
 };
 static_assert(sizeof(Product) == 24 && kTileProductBytes >= 2 * sizeof(Product));
 
@@ -149,20 +151,22 @@ template <class W>
 uint32_t list_products(uint32_t n_blocks, uint32_t n_ring, const int32_t* panel,
                        Product* products) {
   const int32_t* second_of = panel + 1;
-  const int32_t* record = panel + panel_header_words(n_blocks);
+  const int32_t* record = panel + panel_records_word(n_blocks, kTileRows);
   const int32_t* seconds = record + size_t{n_blocks} * kRecordWords;
   Product* next = products;
   for (uint32_t b = 0; b < n_blocks; ++b, record += kRecordWords) {
     const uint32_t place = b % n_ring * kTileBlockBytes;
     const uint32_t in_strip = b / W::kBlocks * W::kRecordBytes + W::kShape.header_bytes +
                               b % W::kBlocks * W::kShape.body_bytes;
-    const Product first{record, kInPlace<W> ? in_strip : place, place + kBlockQuants, 1};
+    const Product first{record, kInPlace<W> ? in_strip : place, place + kBlockQuants, 1, 0};
     *next++ = first;
     if (second_of[b] >= 0) {
       *next = first;
       next->record = seconds + static_cast<size_t>(second_of[b]) * kRecordWords;
       next++->begins_block = 0;
     }
+    const bool is_last = b + 1 == n_blocks || (b + 1) % W::kBlocks == 0;
+    if (is_last) next[-1].ends_record = b / W::kBlocks + 1;
   }
   for (uint32_t i = 0; i < kSlots; ++i) {
     next[i] = next[-1];
@@ -205,38 +209,68 @@ __attribute__((always_inline)) inline F32x16 to_float_by_adding(I32x16 x) {
   return {_mm512_sub_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(middle))};
 }
 
-// What minimums multiply: a record's sums, and with factors those of its first halves.
-template <class W>
-struct MinimumSums {
-  explicit MinimumSums(const int32_t* record)
-      : all(reinterpret_cast<const float*>(record) + 9 * kTileRows) {
-    if constexpr (W::kHalfFactors) {
-      const F32x16 scales = load(reinterpret_cast<const float*>(record) + 8 * kTileRows);
-      store(first, mul(to_float(load_ints(record + 11 * kTileRows)), scales));
-    }
-  }
-  // Adds them to a row, times a block's minimums.
-  [[nodiscard]] F32x16 add_to(F32x16 y, const float* minimums, uint32_t t) const {
-    if constexpr (!W::kHalfFactors) return fma(load(minimums), broadcast(all[t]), y);
-    y = fma(load(minimums), broadcast(first[t]), y);
-    return fma(load(minimums + 16), broadcast(all[t]), y);
-  }
-  const float* all;
-  alignas(64) float first[kTileRows];
-};
-
 // floats: of the unpacked block
 template <class W>
 __attribute__((always_inline)) inline void fold(const int32_t* record, const float* floats,
                                                 const Sums& sums, F32x16* y) {
   const auto* x = reinterpret_cast<const float*>(record);
-  const MinimumSums<W> minimum_sums(record);
-  const F32x16 scale = load(floats);
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
     const F32x16 sum = to_float_by_adding(load_ints(sums.of[t]));
-    y[t] = fma(sum, mul(scale, broadcast(x[8 * kTileRows + t])), y[t]);
-    if constexpr (W::kHasMinimum) y[t] = minimum_sums.add_to(y[t], floats + 32, t);
+    F32x16 scale = broadcast(x[8 * kTileRows + t]);
+    if constexpr (!kFoldsRecords<W>) scale = mul(load(floats), scale);
+    y[t] = fma(sum, scale, y[t]);
+    if constexpr (W::kHasMinimum && !kFoldsRecords<W>) {
+      y[t] = fma(load(floats + 32), broadcast(x[9 * kTileRows + t]), y[t]);
+    }
   }
+}
+
+// Adds a record's products [kTileRows][kStripRows], and its minimums times the half sums of its
+// columns, to the rows of out. Not inlined: the registers hold products.
+template <class W>
+__attribute__((noinline)) void fold_record(const uint8_t* record, const int32_t* half_sums,
+                                           uint32_t n_blocks, const float* products, float* out,
+                                           size_t out_stride) {
+  I32x16 sums[kTileRows];
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) sums[t] = broadcast_int(0);
+  for (uint32_t b = 0; b < n_blocks; ++b) {
+    const FactorPairs factors = W::minimum_factors(record, b);
+    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+      sums[t] = add_pair_products(sums[t], factors, half_sums[b * kTileRows + t]);
+    }
+  }
+  const F32x16 scale = W::scale(record, 0, 0), minimum = W::minimum(record, 0);
+  const auto* units = reinterpret_cast<const float*>(half_sums) + kHalfSumBlocks * kTileRows;
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    float* row = out + t * out_stride;
+    const F32x16 unit = mul(minimum, broadcast(units[t]));
+    const F32x16 before = fma(to_float(sums[t]), unit, load(row));
+    store(row, fma(load(products + t * kStripRows), scale, before));
+  }
+}
+
+// Where rows of results lie, and the panel that they are of.
+struct Results {
+  float* rows;
+  size_t stride;
+  const int32_t* panel;
+  uint32_t n_blocks;
+};
+
+template <class W>
+__attribute__((always_inline)) inline void end_record(const uint8_t* strip, uint32_t index,
+                                                      const Results& results, F32x16* y) {
+  alignas(64) float products[kTileRows * kStripRows];
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    store(products + t * kStripRows, y[t]);
+    y[t] = zero();
+  }
+  static_assert(W::kBlocks == kHalfSumBlocks);
+  const uint32_t n_left = results.n_blocks - index * W::kBlocks;
+  const int32_t* half_sums = results.panel + panel_header_words(results.n_blocks) +
+                             size_t{index} * kHalfSumWords * kTileRows;
+  fold_record<W>(strip + size_t{index} * W::kRecordBytes, half_sums,
+                 n_left < W::kBlocks ? n_left : W::kBlocks, products, results.rows, results.stride);
 }
 
 // With two sums for each product conversions and additions share the two units.
@@ -294,7 +328,8 @@ __attribute__((always_inline)) inline void start_product(const Product& p, const
 template <bool kUnpack, class W>
 __attribute__((always_inline)) inline void dot_products(const Product* p, uint32_t n,
                                                         const Blocks<W>& blocks,
-                                                        Unpacker<W>& unpacker, F32x16* y) {
+                                                        Unpacker<W>& unpacker,
+                                                        const Results& results, F32x16* y) {
   Sums slots[kSlots];
   start_product<0, kUnpack>(p[0], blocks, unpacker);
   start_product<1, kUnpack>(p[1], blocks, unpacker);
@@ -306,6 +341,10 @@ __attribute__((always_inline)) inline void dot_products(const Product* p, uint32
       __attribute__((always_inline)) {
     keep_order();
     fold<W>(next->record, blocks.floats(*next), slots[tile], y);
+    if constexpr (kFoldsRecords<W>) {
+      const uint32_t end = next->ends_record;
+      if (end != 0) end_record<W>(blocks.strip, end - 1, results, y);
+    }
     start_product<tile, kUnpack>(next[kSlots], blocks, unpacker);
     finish(Tile<before>{}, slots[before]);
   };
@@ -356,15 +395,20 @@ __attribute__((always_inline)) inline void dot_halves(const Product* p, uint32_t
 
 template <bool kUnpack, class W>
 void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unpacker<W>& unpacker,
-               float* out, size_t out_stride) {
+               const Results& results) {
   F32x16 y[kTileRows];
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
+  const auto put = [&] {
+    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t)
+        store(results.rows + t * results.stride, y[t]);
+  };
+  if constexpr (kFoldsRecords<W>) put();  // records are added to it
   if constexpr (W::kHalves) {
     dot_halves<kUnpack>(products, n, blocks, unpacker, y);
   } else {
-    dot_products<kUnpack>(products, n, blocks, unpacker, y);
+    dot_products<kUnpack>(products, n, blocks, unpacker, results, y);
   }
-  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(out + t * out_stride, y[t]);
+  if constexpr (!kFoldsRecords<W>) put();
 }
 
 // The first panel unpacks the strip on its way; while the others compute, the next strip comes
@@ -381,13 +425,14 @@ void tile_dot(const TileStrips& strips, uint32_t n_columns, const int32_t* panel
     const Blocks<W> blocks{strips.first + s * strips.bytes, scratch};
     Unpacker<W> unpacker(blocks.strip, n_blocks, scratch, n_ring);
     for (uint32_t p = 0; p < n_panels; ++p) {
-      float* const out = y + p * kTileRows * y_stride;
-      if (n_panels > 1) n = list_products<W>(n_blocks, n_ring, panels + p * panel_words, products);
+      const int32_t* const panel = panels + p * panel_words;
+      const Results results{y + p * kTileRows * y_stride, y_stride, panel, n_blocks};
+      if (n_panels > 1) n = list_products<W>(n_blocks, n_ring, panel, products);
       if (p == 0) {
-        dot_panel<true>(products, n, blocks, unpacker, out, y_stride);
+        dot_panel<true>(products, n, blocks, unpacker, results);
       } else {
         unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
-        dot_panel<false>(products, n, blocks, unpacker, out, y_stride);
+        dot_panel<false>(products, n, blocks, unpacker, results);
       }
     }
   }
