@@ -13,6 +13,9 @@
 #include "core/plugin/params.hpp"
 #include "core/plugin/scheduler.hpp"
 
+namespace bp::plugin {
+class ThreadTeam;
+}
 namespace bp::text {
 class Tokenizer;
 }
@@ -51,6 +54,8 @@ struct EngineParts {
 
   plugin::SchedulerHandle scheduler;
   SamplerSet samplers;
+  // Samples the rows of a step where no other model computes; null: the engine's thread does.
+  plugin::ThreadTeam* team = nullptr;
   Limits limits;
 };
 

@@ -1,9 +1,13 @@
 #include "core/engine/sample.hpp"
 
+#include <atomic>
+#include <exception>
 #include <limits>
+#include <mutex>
 
 #include "core/engine/device_rows.hpp"
 #include "core/engine/row_math.hpp"
+#include "core/plugin/thread_team.hpp"
 
 namespace bp::engine {
 
@@ -121,23 +125,79 @@ Outcome sample_sequence(const Sequence& s, uint32_t first_row, uint32_t end_row,
   return outcome;
 }
 
+// Rows of so many logits are not worth waking a worker for.
+constexpr size_t kSharedLogits = size_t{64} << 10;
+
+// The sequences of a step, which the workers take one after another.
+class StepSampling {
+ public:
+  StepSampling(const Plan& plan, Batch& batch, std::span<const int32_t> end_of_generation,
+               std::deque<SampleRoom>& rooms)
+      : plan_(plan),
+        batch_(batch),
+        end_of_generation_(end_of_generation),
+        rooms_(rooms),
+        outcomes_(plan.sequences.size()) {}
+
+  [[nodiscard]] bool worth_sharing() const {
+    size_t n_rows = 0;  // on the host
+    for (uint32_t r = 0; r < batch_.rows.size(); ++r) n_rows += batch_.stays_on_device(r) ? 0 : 1;
+    return outcomes_.size() > 1 && n_rows * batch_.n_vocab >= kSharedLogits;
+  }
+
+  // Until no sequence is left. What one of them throws is thrown by take().
+  void work(uint32_t worker) {
+    try {
+      for (size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < outcomes_.size();) {
+        outcomes_[i] = sample_at(i, {end_of_generation_, rooms_[worker]});
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+  }
+
+  std::vector<Outcome> take() {
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(outcomes_);
+  }
+
+ private:
+  Outcome sample_at(size_t i, const DrawContext& c) {
+    const Sequence& s = *plan_.sequences[i].sequence;
+    if (s.state == Sequence::State::kFinished) return {};
+    if (batch_.seq_status[i] == BP_SEQ_STOPPED && batch_.stop_seq[i] != 0) return {};
+    if (batch_.seq_status[i] == BP_SEQ_OK) {
+      return sample_sequence(s, batch_.first_row[i], batch_.first_row[i + 1], batch_, c);
+    }
+    Outcome outcome;
+    outcome.error = internal_error("the backend could not compute this sequence");
+    return outcome;
+  }
+
+  const Plan& plan_;
+  Batch& batch_;
+  std::span<const int32_t> end_of_generation_;
+  std::deque<SampleRoom>& rooms_;
+  std::vector<Outcome> outcomes_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
 }  // namespace
 
 std::vector<Outcome> sample(const Plan& plan, Batch& batch,
-                            std::span<const int32_t> end_of_generation, SampleRoom& room) {
-  std::vector<Outcome> outcomes(plan.sequences.size());
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    const Sequence& s = *plan.sequences[i].sequence;
-    if (s.state == Sequence::State::kFinished) continue;
-    if (batch.seq_status[i] == BP_SEQ_STOPPED && batch.stop_seq[i] != 0) continue;
-    if (batch.seq_status[i] == BP_SEQ_OK) {
-      outcomes[i] = sample_sequence(s, batch.first_row[i], batch.first_row[i + 1], batch,
-                                    {end_of_generation, room});
-    } else {
-      outcomes[i].error = internal_error("the backend could not compute this sequence");
-    }
-  }
-  return outcomes;
+                            std::span<const int32_t> end_of_generation, Samplers samplers) {
+  StepSampling step(plan, batch, end_of_generation, samplers.rooms);
+  const bool shared = samplers.team != nullptr && step.worth_sharing();
+  const size_t n_rooms = shared ? samplers.team->n_threads() : 1;
+  if (samplers.rooms.size() < n_rooms) samplers.rooms.resize(n_rooms);
+  const auto work = [](void* argument, uint32_t worker, uint32_t, bp_team*) {
+    static_cast<StepSampling*>(argument)->work(worker);
+  };
+  if (!shared || !samplers.team->try_run(0, work, &step)) step.work(0);
+  return step.take();
 }
 
 }  // namespace bp::engine

@@ -2,6 +2,7 @@
 // Stage 5: rows of logits become tokens and logprobs.
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "core/engine/batch_builder.hpp"
 #include "core/engine/sampler_chain.hpp"
 #include "core/engine/schedule.hpp"
+
+namespace bp::plugin {
+class ThreadTeam;
+}
 
 namespace bp::engine {
 
@@ -32,7 +37,14 @@ struct SampleRoom {
   std::vector<float> row;  // [n_vocab]
 };
 
+// The team's workers, of which the caller is one, or where there is no team or another model has
+// it the caller alone. rooms: of the workers, made as needed.
+struct Samplers {
+  plugin::ThreadTeam* team;
+  std::deque<SampleRoom>& rooms;
+};
+
 std::vector<Outcome> sample(const Plan& plan, Batch& batch,
-                            std::span<const int32_t> end_of_generation, SampleRoom& room);
+                            std::span<const int32_t> end_of_generation, Samplers samplers);
 
 }  // namespace bp::engine

@@ -145,7 +145,9 @@ Status finish_running(StepState& s) {
   // Rows of logits become tokens.
   std::vector<Outcome> outcomes;
   Batch& batch = *step.execution.batch;
-  if (executed.ok()) outcomes = sample(step.plan, batch, s.parts.end_of_generation, s.sample_room);
+  if (executed.ok()) {
+    outcomes = sample(step.plan, batch, s.parts.end_of_generation, {s.parts.team, s.sample_rooms});
+  }
 
   // Tokens are appended, answers end, full blocks become findable.
   commit(step.plan, executed, outcomes, s.sequences,

@@ -218,6 +218,16 @@ void ThreadTeam::start_workers() {
 
 void ThreadTeam::run(uint32_t n, Job job, void* argument) {
   const std::lock_guard lock(one_job_);
+  run_alone(n, job, argument);
+}
+
+bool ThreadTeam::try_run(uint32_t n, Job job, void* argument) {
+  const std::unique_lock lock(one_job_, std::try_to_lock);
+  if (lock) run_alone(n, job, argument);
+  return lock.owns_lock();
+}
+
+void ThreadTeam::run_alone(uint32_t n, Job job, void* argument) {
   if (workers_.empty() && n_threads_ > 1) start_workers();
   team_.n = n == 0 ? n_threads_ : std::min(n, n_threads_);
   if (team_.n == 1) return job(argument, 0, team_.n, &team_);

@@ -37,14 +37,20 @@ class ThreadTeam {
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
+  using Job = void (*)(void* argument, uint32_t worker, uint32_t n, bp_team* team);
+
   // Valid as long as the team.
   [[nodiscard]] const bp_threads* extension() const { return &extension_; }
+  [[nodiscard]] uint32_t n_threads() const { return n_threads_; }
+
+  // As run_team of the extension, unless a job runs: false at once then, and nothing is done.
+  bool try_run(uint32_t n, Job job, void* argument);
 
  private:
   struct Loops;
-  using Job = void (*)(void* argument, uint32_t worker, uint32_t n, bp_team* team);
 
   void run(uint32_t n, Job job, void* argument);
+  void run_alone(uint32_t n, Job job, void* argument);  // one_job_ is held
   void work(uint32_t worker);
   void start_workers();
 

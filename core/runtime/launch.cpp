@@ -208,6 +208,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
       .n_state_entries = plan.n_state_entries,
       .scheduler = std::move(scheduler),
       .samplers = std::move(samplers),
+      .team = &runtime.team(),
       .limits = engine_limits(config, compiled.limits, plan, max_queue),
   };
   BP_ASSIGN(served->engine, engine::Engine::create(std::move(parts)));

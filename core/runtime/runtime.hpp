@@ -34,8 +34,9 @@ class Runtime {
 
   [[nodiscard]] const plugin::Catalog& catalog() const { return catalog_; }
   [[nodiscard]] const bp_host* host() const { return host_.get(); }
+  [[nodiscard]] plugin::ThreadTeam& team() { return team_; }
   [[nodiscard]] const bp_threads* threads() const { return team_.extension(); }
-  [[nodiscard]] uint32_t n_threads() const { return team_.extension()->n_threads; }
+  [[nodiscard]] uint32_t n_threads() const { return team_.n_threads(); }
 
   // The plugin's code, loaded once. [any-thread]
   Result<std::shared_ptr<const plugin::Library>> library(const plugin::Manifest& manifest);

@@ -175,6 +175,7 @@ void EngineTest::start(const EngineOptions& options) {
                     .n_state_entries = options.n_state_entries,
                     .scheduler = make_scheduler(options.scheduler),
                     .samplers = make_samplers(options.defaults),
+                    .team = options.team,
                     .limits = options.limits};
   auto created = Engine::create(std::move(parts));
   ASSERT_TRUE(created.ok()) << created.status().message();

@@ -64,6 +64,7 @@ struct EngineOptions {
   Limits limits{.context = 256, .max_step_tokens = 64, .max_sequences = 16, .max_output_rows = 16};
   const bp_scheduler_factory* scheduler = nullptr;  // null: the fcfs plugin
   plugin::ParamMap defaults{{"temperature", 0.0}};
+  plugin::ThreadTeam* team = nullptr;
 };
 
 class EngineTest : public ::testing::Test {
