@@ -122,7 +122,10 @@ class TopP final : public Stage {
     for (uint32_t id = 0; id < row.n_vocab; ++id) {
       const float logit = row.logits[id];
       const uint32_t slice = by_distance.slice_of(logit);
-      row.candidates[n_before] = row.candidates[edge - 1] = {static_cast<int32_t>(id), logit};
+      // Twice from registers: a copy would wait for the halves of the one before it.
+      const bp_candidate own{static_cast<int32_t>(id), logit};
+      row.candidates[edge - 1] = own;
+      row.candidates[n_before] = own;
       n_before += slice < last ? 1 : 0;
       edge -= slice == last && std::isfinite(logit) ? 1 : 0;
     }
