@@ -132,7 +132,7 @@ constexpr size_t kSharedLogits = size_t{64} << 10;
 class StepSampling {
  public:
   StepSampling(const Plan& plan, Batch& batch, std::span<const int32_t> end_of_generation,
-               std::deque<SampleRoom>& rooms)
+               std::vector<SampleRoom>& rooms)
       : plan_(plan),
         batch_(batch),
         end_of_generation_(end_of_generation),
@@ -178,7 +178,7 @@ class StepSampling {
   const Plan& plan_;
   Batch& batch_;
   std::span<const int32_t> end_of_generation_;
-  std::deque<SampleRoom>& rooms_;
+  std::vector<SampleRoom>& rooms_;
   std::vector<Outcome> outcomes_;
   std::atomic<size_t> next_{0};
   std::mutex mutex_;

@@ -2,7 +2,6 @@
 // Stage 5: rows of logits become tokens and logprobs.
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
@@ -41,7 +40,7 @@ struct SampleRoom {
 // it the caller alone. rooms: of the workers, made as needed.
 struct Samplers {
   plugin::ThreadTeam* team;
-  std::deque<SampleRoom>& rooms;
+  std::vector<SampleRoom>& rooms;
 };
 
 std::vector<Outcome> sample(const Plan& plan, Batch& batch,

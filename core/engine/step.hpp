@@ -44,7 +44,7 @@ struct StepState {
   SequenceList ended, ended_before;  // since the steps in flight were planned
   ScheduleColumns columns;
   std::optional<BegunStep> running, ahead;
-  std::deque<SampleRoom> sample_rooms;
+  std::vector<SampleRoom> sample_rooms;
   Events events;
   uint64_t step = 0;  // begun so far
   uint64_t last_step_us = 0;

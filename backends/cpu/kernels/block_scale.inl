@@ -12,13 +12,18 @@ struct BlockScale {
   float inverse;  // q = x * inverse
 };
 
-// Of 32 values; NaN where one of them is.
-inline BlockScale block_scale(F32x16 low, F32x16 high) {
-  const int32_t bits = reduce_max(max(magnitude_bits(low), magnitude_bits(high)));
+// For q up to `most`; NaN where a value is, as their magnitude_bits say.
+inline BlockScale scale_to(float most, I32x16 magnitudes) {
+  const int32_t bits = reduce_max(magnitudes);
   float largest;
   __builtin_memcpy(&largest, &bits, sizeof largest);
   if (largest < kTiny) return {0, 0};
-  return {largest / 127.0f, 127.0f / largest};
+  return {largest / most, most / largest};
+}
+
+// Of 32 values.
+inline BlockScale block_scale(F32x16 low, F32x16 high) {
+  return scale_to(127.0f, max(magnitude_bits(low), magnitude_bits(high)));
 }
 
 }  // namespace

@@ -59,9 +59,11 @@ inline constexpr uint32_t kHalfSumWords = kHalfSumBlocks + 1;
 static inline uint32_t panel_header_words(uint32_t n_blocks) {
   return (1 + n_blocks + 15) / 16 * 16;
 }
+static inline uint32_t half_sum_words(uint32_t n_blocks) {  // of a row
+  return (n_blocks + kHalfSumBlocks - 1) / kHalfSumBlocks * kHalfSumWords;
+}
 static inline uint32_t panel_records_word(uint32_t n_blocks, uint32_t n) {
-  const uint32_t n_groups = (n_blocks + kHalfSumBlocks - 1) / kHalfSumBlocks;
-  return panel_header_words(n_blocks) + (n_groups * kHalfSumWords * n + 15) / 16 * 16;
+  return panel_header_words(n_blocks) + (half_sum_words(n_blocks) * n + 15) / 16 * 16;
 }
 inline constexpr uint32_t kOutlierRatio = 16;
 

@@ -62,18 +62,14 @@ inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t
 
 // Row t's share of the half sums of 256 columns. NaN is left to the records' scales.
 inline void store_half_sums(const float* half_sums, int32_t* words, uint32_t n, uint32_t t) {
-  constexpr float kMost = 32767.0f;
   const F32x16 sums = load(half_sums);
-  const int32_t bits = reduce_max(magnitude_bits(sums));
-  float largest;
-  __builtin_memcpy(&largest, &bits, sizeof largest);
-  const bool is_zero = largest < kTiny;
+  const BlockScale units = scale_to(32767.0f, magnitude_bits(sums));
   int16_t q[2 * kHalfSumBlocks];
-  store_i16(q, to_int(mul(sums, broadcast(is_zero ? 0 : kMost / largest))));
+  store_i16(q, to_int(mul(sums, broadcast(units.inverse))));
   int32_t pairs[kHalfSumBlocks];
   __builtin_memcpy(pairs, q, sizeof pairs);
   for (uint32_t b = 0; b < kHalfSumBlocks; ++b) words[b * n + t] = pairs[b];
-  reinterpret_cast<float*>(words)[kHalfSumBlocks * n + t] = is_zero ? 0 : largest / kMost;
+  reinterpret_cast<float*>(words)[kHalfSumBlocks * n + t] = units.scale;
 }
 
 void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t,

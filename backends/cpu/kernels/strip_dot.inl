@@ -347,7 +347,7 @@ inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const 
   const auto put = [&](uint32_t s, uint32_t t, F32x16 sum) __attribute__((always_inline)) {
     store(out + t * out_stride + s * kStripRows, sum);
   };
-  if constexpr (W::kHalfFactors && W::kHasMinimum) {
+  if constexpr (kFoldsRecords<W>) {
     alignas(64) float y[S * N * kStripRows] = {};  // registers have no room for it
     for (uint32_t block = 0; block < n_blocks; block += W::kBlocks) {
       const uint32_t n_left = n_blocks - block;

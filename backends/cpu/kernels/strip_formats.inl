@@ -31,6 +31,10 @@ struct Shape {
   }
 };
 
+// Scale and minimum are the record's, and fold once for all its blocks.
+template <class W>
+constexpr bool kFoldsRecords = (W::kHalfFactors) && (W::kHasMinimum);
+
 // Asks for as much as a block takes, this far ahead of a block's body, into the cache of a level.
 // Not inlined, it would do nothing that gcc can see, and go.
 template <class W, int Level = 1>

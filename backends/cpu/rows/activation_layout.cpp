@@ -95,10 +95,8 @@ void copy_panel_row(const int32_t* from, uint32_t n_columns, int32_t* panel, uin
     std::fill_n(second_of, n_blocks, -1);
   }
   const uint32_t header = panel_header_words(n_blocks);
-  for (uint32_t i = 0; i * kHalfSumBlocks < n_blocks; ++i) {
-    for (uint32_t k = i * kHalfSumWords; k < (i + 1) * kHalfSumWords; ++k) {
-      panel[header + k * n + t] = from[header + k];
-    }
+  for (uint32_t k = 0; k < half_sum_words(n_blocks); ++k) {
+    panel[header + k * n + t] = from[header + k];
   }
   for (uint32_t b = 0; b < n_blocks; ++b) {
     copy_record(from_records + size_t{b} * kPanelWords, records + size_t{b} * kPanelWords * n, n,

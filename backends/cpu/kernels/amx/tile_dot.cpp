@@ -33,10 +33,6 @@ constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 template <class W>
 constexpr bool kInPlace = std::is_base_of_v<WholeBytes, W>;
 
-// Scale and minimum are the record's, and fold once for all its blocks.
-template <class W>
-constexpr bool kFoldsRecords = (W::kHalfFactors) && (W::kHasMinimum);
-
 constexpr uint32_t kHalfQuants = 256;  // bytes, of an unpacked block
 constexpr uint32_t kBlockQuants = 2 * kHalfQuants;
 
