@@ -212,11 +212,11 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
 }
 
 // The first panel that meets a strip waits for memory, and the hardware's own prefetch stops at
-// each page. What is far ahead is asked for into the second-level cache, which waits for more lines
-// at once than the first: the farther, the longer a block takes. Few rows are through before the
-// first had what is near.
-template <uint32_t N>
-constexpr size_t kPrefetchFarBytes = N > 1 && N <= kStreamedRows ? 8192 : 4096;
+// each page. Few rows are through before the first-level cache had what is near, and read fastest
+// what it has been asked for from afar. More rows ask the second for what is far ahead, since it
+// waits for more lines at once, and the first for what is near.
+constexpr size_t kStreamAheadBytes = 8192;
+constexpr size_t kPrefetchFarBytes = 4096;
 constexpr size_t kPrefetchNearBytes = 1024;
 
 template <class W, uint32_t N>
@@ -224,8 +224,12 @@ __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, u
                                                            bool is_first) {
   if (N > 1 && !is_first) return;
   const uint8_t* body = W::body(records.of[0], b);
-  prefetch_block<W, 2>(body, kPrefetchFarBytes<N>);
-  if constexpr (N > kStreamedRows) prefetch_block<W, 1>(body, kPrefetchNearBytes);
+  if constexpr (N <= kStreamedRows) {
+    prefetch_block<W, 1>(body, kStreamAheadBytes);
+  } else {
+    prefetch_block<W, 2>(body, kPrefetchFarBytes);
+    prefetch_block<W, 1>(body, kPrefetchNearBytes);
+  }
 }
 template <class W, uint32_t N>
 __attribute__((always_inline)) inline void prefetch_strips(Records<2>, uint32_t, Ahead& ahead) {
