@@ -211,13 +211,9 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
   }
 }
 
-// The first panel that meets a strip waits for memory, and the hardware's own prefetch stops at
-// each page. Few rows are through before the first-level cache had what is near, and read fastest
-// what it has been asked for from afar. More rows ask the second for what is far ahead, since it
-// waits for more lines at once, and the first for what is near.
+// The first panel that meets a strip waits for memory. Few rows are through before the first-level
+// cache had what is near, and read fastest what it has been asked for from afar.
 constexpr size_t kStreamAheadBytes = 8192;
-constexpr size_t kPrefetchFarBytes = 4096;
-constexpr size_t kPrefetchNearBytes = 1024;
 
 template <class W, uint32_t N>
 __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b,
@@ -227,8 +223,7 @@ __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, u
   if constexpr (N <= kStreamedRows) {
     prefetch_block<W, 1>(body, kStreamAheadBytes);
   } else {
-    prefetch_block<W, 2>(body, kPrefetchFarBytes);
-    prefetch_block<W, 1>(body, kPrefetchNearBytes);
+    prefetch_far_and_near<W>(body);
   }
 }
 template <class W, uint32_t N>

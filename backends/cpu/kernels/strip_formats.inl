@@ -44,6 +44,14 @@ __attribute__((always_inline)) inline void prefetch_block(const uint8_t* body, s
     __builtin_prefetch(body + ahead_bytes + i, 0, 4 - Level);
   }
 }
+// The hardware's own prefetch stops at each page, and products leave it little time: the second
+// level is asked for what is far ahead, since it waits for more lines at once, the first for what
+// is near.
+template <class W>
+__attribute__((always_inline)) inline void prefetch_far_and_near(const uint8_t* body) {
+  prefetch_block<W, 2>(body, 4096);
+  prefetch_block<W, 1>(body, 1024);
+}
 
 inline F32x16 f16_at(const uint8_t* p) {
   return load_f16(reinterpret_cast<const uint16_t*>(p));

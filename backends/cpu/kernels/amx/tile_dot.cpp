@@ -19,10 +19,6 @@ namespace {
 using namespace avx512;
 
 constexpr uint32_t kSlots = 4;
-// The hardware's own prefetch stops at each page, and products leave it little time; the
-// second-level cache waits for more lines at once than the first.
-constexpr uint32_t kPrefetchFarBytes = 4096;
-constexpr uint32_t kPrefetchNearBytes = 1024;
 constexpr uint32_t kBlocksAhead = 4;  // unpacked before the product that reads them
 // One panel needs an unpacked block no longer than its product, and the first-level cache keeps
 // few.
@@ -78,8 +74,7 @@ class Unpacker {
     place_ = place_ + 1 == n_ring_ ? 0 : place_ + 1;
     block_ = b + 1 == W::kBlocks ? 0 : b + 1;
     record_ = b + 1 == W::kBlocks ? record + W::kRecordBytes : record;
-    prefetch_block<W, 2>(W::body(record, b), kPrefetchFarBytes);
-    prefetch_block<W, 1>(W::body(record, b), kPrefetchNearBytes);
+    prefetch_far_and_near<W>(W::body(record, b));
     unpack(record, b, out);
   }
 
