@@ -151,13 +151,20 @@ using TileDot = void (*)(const TileStrips& strips, uint32_t n_columns, const int
                          size_t panel_words, uint32_t n_panels, float* y, size_t y_stride,
                          uint8_t* scratch);
 
-// What 32 columns of a strip take unpacked, and the list of their products with a first and a
-// second record.
+// What 32 columns of a strip take unpacked, how many stand unpacked of how many strips, and what the
+// list of the products of 32 columns with a first and a second record takes.
 inline constexpr uint32_t kTileBlockBytes = 896;
+inline constexpr uint32_t kTilePartBlocks = 32;
+inline constexpr uint32_t kTileStrips = 4;
 inline constexpr uint32_t kTileProductBytes = 48;
 // Static: see above.
+static inline size_t tile_unpacked_bytes(uint32_t n_blocks) {
+  const size_t n = n_blocks < kTilePartBlocks ? n_blocks : kTilePartBlocks;
+  return kTileStrips * n * kTileBlockBytes;
+}
 static inline size_t tile_scratch_bytes(uint32_t n_columns) {
-  return (n_columns / kPanelColumns + size_t{2}) * (kTileBlockBytes + kTileProductBytes);
+  const uint32_t n_blocks = n_columns / kPanelColumns;
+  return tile_unpacked_bytes(n_blocks) + (n_blocks + size_t{2}) * kTileProductBytes;
 }
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows and n_x_rows. Each dot product sums 16 lanes

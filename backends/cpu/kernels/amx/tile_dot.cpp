@@ -23,6 +23,9 @@ constexpr uint32_t kBlocksAhead = 4;  // unpacked before the product that reads 
 // One panel needs an unpacked block no longer than its product, and the first-level cache keeps
 // few.
 constexpr uint32_t kRingBlocks = 16;
+// Several panels meet the strips part of the columns by part: what is read of a panel stays in the
+// first-level cache for all strips.
+static_assert(kTilePartBlocks % kHalfSumBlocks == 0 && kRingBlocks <= kTilePartBlocks);
 constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 
 // Quants of whole bytes lie in the strip as tiles take them.
@@ -54,12 +57,26 @@ __attribute__((always_inline)) inline void unpack_quants(const uint8_t* record, 
   }
 }
 
-// Unpacks the blocks of a strip one after another into a ring.
+// Blocks [begin, end) of n_blocks; unpacked they stand in rings of n_ring.
+struct Part {
+  uint32_t begin, end, n_blocks, n_ring;
+  [[nodiscard]] uint32_t n() const { return end - begin; }
+};
+
+template <class W>
+uint32_t part_bytes(uint32_t n_blocks) {
+  return n_blocks / W::kBlocks * W::kRecordBytes;
+}
+
+// Unpacks the blocks of a part of a strip one after another into a ring.
 template <class W>
 class Unpacker {
  public:
-  Unpacker(const uint8_t* strip, uint32_t n_blocks, uint8_t* ring, uint32_t n_ring)
-      : record_(strip), n_left_(n_blocks), ring_(ring), n_ring_(n_ring) {
+  Unpacker(const uint8_t* strip, const Part& part, uint8_t* ring)
+      : record_(strip + part_bytes<W>(part.begin)),
+        n_left_(part.n()),
+        ring_(ring),
+        n_ring_(part.n_ring) {
     for (uint32_t i = 0; i < kBlocksAhead; ++i) next();
   }
 
@@ -76,15 +93,6 @@ class Unpacker {
     record_ = b + 1 == W::kBlocks ? record + W::kRecordBytes : record;
     prefetch_far_and_near<W>(W::body(record, b));
     unpack(record, b, out);
-  }
-
-  // After the last block: asks for part i of n of the strip that follows.
-  void prefetch_next(uint32_t i, uint32_t n, uint32_t n_columns) const {
-    const uint32_t n_bytes = n_columns / kPanelColumns / W::kBlocks * W::kRecordBytes;
-    const uint32_t end = (i + 1) * n_bytes / n;
-    for (uint32_t byte = i * n_bytes / n; byte < end; byte += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(record_) + byte, _MM_HINT_T1);
-    }
   }
 
  private:
@@ -139,16 +147,16 @@ static_assert(sizeof(Product) == 24 && kTileProductBytes >= 2 * sizeof(Product))
 // The products of a panel in order: records ascending, each block's second record after its first.
 // Returns how many; behind them follow kSlots more, which are only started.
 template <class W>
-uint32_t list_products(uint32_t n_blocks, uint32_t n_ring, const int32_t* panel,
-                       Product* products) {
+uint32_t list_products(const Part& part, const int32_t* panel, Product* products) {
   const int32_t* second_of = panel + 1;
-  const int32_t* record = panel + panel_records_word(n_blocks, kTileRows);
-  const int32_t* seconds = record + size_t{n_blocks} * kRecordWords;
+  const int32_t* records = panel + panel_records_word(part.n_blocks, kTileRows);
+  const int32_t* seconds = records + size_t{part.n_blocks} * kRecordWords;
   Product* next = products;
-  for (uint32_t b = 0; b < n_blocks; ++b, record += kRecordWords) {
-    const uint32_t place = b % n_ring * kTileBlockBytes;
+  for (uint32_t b = part.begin; b < part.end; ++b) {
+    const uint32_t place = (b - part.begin) % part.n_ring * kTileBlockBytes;
     const uint32_t in_strip = b / W::kBlocks * W::kRecordBytes + W::kShape.header_bytes +
                               b % W::kBlocks * W::kShape.body_bytes;
+    const int32_t* record = records + size_t{b} * kRecordWords;
     const Product first{record, kInPlace<W> ? in_strip : place, place + kBlockQuants, 1, 0};
     *next++ = first;
     if (second_of[b] >= 0) {
@@ -156,7 +164,7 @@ uint32_t list_products(uint32_t n_blocks, uint32_t n_ring, const int32_t* panel,
       next->record = seconds + static_cast<size_t>(second_of[b]) * kRecordWords;
       next++->begins_block = 0;
     }
-    const bool is_last = b + 1 == n_blocks || (b + 1) % W::kBlocks == 0;
+    const bool is_last = b + 1 == part.end || (b + 1) % W::kBlocks == 0;
     if (is_last) next[-1].ends_record = b / W::kBlocks + 1;
   }
   for (uint32_t i = 0; i < kSlots; ++i) {
@@ -302,8 +310,10 @@ inline void keep_order() {
 
 template <uint32_t kTile, bool kUnpack, class W>
 __attribute__((always_inline)) inline void start_product(const Product& p, const Blocks<W>& blocks,
-                                                         Unpacker<W>& unpacker) {
-  if (kUnpack && p.begins_block != 0) unpacker.next();
+                                                         Unpacker<W>* unpacker) {
+  if constexpr (kUnpack) {
+    if (p.begins_block != 0) unpacker->next();
+  }
   keep_order();
   const auto* x = reinterpret_cast<const uint8_t*>(p.record);
   if constexpr (W::kHalves) {
@@ -319,7 +329,7 @@ __attribute__((always_inline)) inline void start_product(const Product& p, const
 template <bool kUnpack, class W>
 __attribute__((always_inline)) inline void dot_products(const Product* p, uint32_t n,
                                                         const Blocks<W>& blocks,
-                                                        Unpacker<W>& unpacker,
+                                                        Unpacker<W>* unpacker,
                                                         const Results& results, F32x16* y) {
   Sums slots[kSlots];
   start_product<0, kUnpack>(p[0], blocks, unpacker);
@@ -360,7 +370,7 @@ __attribute__((always_inline)) inline void dot_products(const Product* p, uint32
 template <bool kUnpack, class W>
 __attribute__((always_inline)) inline void dot_halves(const Product* p, uint32_t n,
                                                       const Blocks<W>& blocks,
-                                                      Unpacker<W>& unpacker, F32x16* y) {
+                                                      Unpacker<W>* unpacker, F32x16* y) {
   Sums slots[4][2];
   start_product<0, kUnpack>(p[0], blocks, unpacker);
   start_product<2, kUnpack>(p[1], blocks, unpacker);
@@ -384,16 +394,21 @@ __attribute__((always_inline)) inline void dot_halves(const Product* p, uint32_t
   }
 }
 
+// continues: the results hold the sums of the parts before.
 template <bool kUnpack, class W>
-void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unpacker<W>& unpacker,
-               const Results& results) {
+void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unpacker<W>* unpacker,
+               const Results& results, bool continues) {
   F32x16 y[kTileRows];
-  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
+  const auto row = [&](uint32_t t) { return results.rows + t * results.stride; };
   const auto put = [&] {
-    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t)
-        store(results.rows + t * results.stride, y[t]);
+    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(row(t), y[t]);
   };
-  if constexpr (kFoldsRecords<W>) put();  // records are added to it
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
+  if constexpr (kFoldsRecords<W>) {
+    if (!continues) put();  // records are added to it
+  } else if (continues) {
+    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = load(row(t));
+  }
   if constexpr (W::kHalves) {
     dot_halves<kUnpack>(products, n, blocks, unpacker, y);
   } else {
@@ -402,29 +417,70 @@ void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unp
   if constexpr (!kFoldsRecords<W>) put();
 }
 
-// The first panel unpacks the strip on its way; while the others compute, the next strip comes
-// near.
+// Where part i of n of what follows a part of a strip is asked for: its columns or, after the last,
+// those of the strip that comes after all of the call.
+template <class W>
+void prefetch_next(const TileStrips& strips, uint32_t s, const Part& part, uint32_t i, uint32_t n) {
+  const bool is_last = part.end == part.n_blocks;
+  const uint8_t* next = strips.first + (is_last ? s + strips.n : s) * strips.bytes +
+                        (is_last ? 0 : part_bytes<W>(part.end));
+  const uint32_t n_left = is_last ? part.n_blocks : part.n_blocks - part.end;
+  const uint32_t n_bytes = part_bytes<W>(n_left < kTilePartBlocks ? n_left : kTilePartBlocks);
+  const uint32_t end = (i + 1) * n_bytes / n;
+  for (uint32_t byte = i * n_bytes / n; byte < end; byte += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(next) + byte, _MM_HINT_T1);
+  }
+}
+
+struct Panels {
+  const int32_t* first;
+  size_t words;
+  uint32_t n;
+  float* y;
+  size_t y_stride;
+};
+
+// The first panel unpacks the strips on its way; while the others compute, what follows comes near.
+template <class W>
+void dot_part(const TileStrips& strips, const Part& part, const Panels& panels, uint8_t* unpacked,
+              Product* products) {
+  for (uint32_t p = 0; p < panels.n; ++p) {
+    const int32_t* const panel = panels.first + p * panels.words;
+    const uint32_t n = list_products<W>(part, panel, products);
+    for (uint32_t s = 0; s < strips.n; ++s) {
+      uint8_t* const ring =
+          unpacked + (panels.n == 1 ? 0 : size_t{s} * part.n_ring * kTileBlockBytes);
+      const Blocks<W> blocks{strips.first + s * strips.bytes, ring};
+      const Results results{panels.y + p * kTileRows * panels.y_stride + s * kStripRows,
+                            panels.y_stride, panel, part.n_blocks};
+      const bool continues = part.begin > 0;
+      if (p == 0) {
+        Unpacker<W> unpacker(blocks.strip, part, ring);
+        dot_panel<true>(products, n, blocks, &unpacker, results, continues);
+      } else {
+        prefetch_next<W>(strips, s, part, p - 1, panels.n - 1);
+        dot_panel<false, W>(products, n, blocks, nullptr, results, continues);
+      }
+    }
+  }
+}
+
 template <class W>
 void tile_dot(const TileStrips& strips, uint32_t n_columns, const int32_t* panels,
               size_t panel_words, uint32_t n_panels, float* y, size_t y_stride, uint8_t* scratch) {
   configure_tiles<W::kHalves ? 16 : 32>();
   const uint32_t n_blocks = n_columns / kPanelColumns;
-  const uint32_t n_ring = n_panels == 1 ? kRingBlocks : n_blocks;
-  auto* products = reinterpret_cast<Product*>(scratch + size_t{n_blocks} * kTileBlockBytes);
-  uint32_t n = list_products<W>(n_blocks, n_ring, panels, products);
-  for (uint32_t s = 0; s < strips.n; ++s, y += kStripRows) {
-    const Blocks<W> blocks{strips.first + s * strips.bytes, scratch};
-    Unpacker<W> unpacker(blocks.strip, n_blocks, scratch, n_ring);
-    for (uint32_t p = 0; p < n_panels; ++p) {
-      const int32_t* const panel = panels + p * panel_words;
-      const Results results{y + p * kTileRows * y_stride, y_stride, panel, n_blocks};
-      if (n_panels > 1) n = list_products<W>(n_blocks, n_ring, panel, products);
-      if (p == 0) {
-        dot_panel<true>(products, n, blocks, unpacker, results);
-      } else {
-        unpacker.prefetch_next(p - 1, n_panels - 1, n_columns);
-        dot_panel<false>(products, n, blocks, unpacker, results);
-      }
+  const uint32_t n_part = n_panels == 1 || n_blocks < kTilePartBlocks ? n_blocks : kTilePartBlocks;
+  const uint32_t n_ring = n_panels == 1 ? kRingBlocks : n_part;
+  auto* products = reinterpret_cast<Product*>(scratch + tile_unpacked_bytes(n_blocks));
+  for (uint32_t s = 0; s < strips.n; s += kTileStrips) {
+    const uint32_t n_left = strips.n - s;
+    const TileStrips together{strips.first + s * strips.bytes, strips.bytes,
+                              n_left < kTileStrips ? n_left : kTileStrips};
+    const Panels all{panels, panel_words, n_panels, y + s * kStripRows, y_stride};
+    for (uint32_t b = 0; b < n_blocks; b += n_part) {
+      const uint32_t end = b + n_part < n_blocks ? b + n_part : n_blocks;
+      dot_part<W>(together, {b, end, n_blocks, n_ring}, all, scratch, products);
     }
   }
   _tile_release();
