@@ -16,12 +16,12 @@
 
 namespace bp::cpu {
 
-#define BP_CPU_DECLARE(isa)                     \
-  namespace isa {                               \
-  void set_strip_kernels(Kernels& kernels);     \
-  void set_float_kernels(Kernels& kernels);     \
-  void set_row_kernels(Kernels& kernels);       \
-  void set_attention_kernels(Kernels& kernels); \
+#define BP_CPU_DECLARE(isa)                              \
+  namespace isa {                                        \
+  void set_strip_kernels(Kernels& kernels, Fetch fetch); \
+  void set_float_kernels(Kernels& kernels);              \
+  void set_row_kernels(Kernels& kernels);                \
+  void set_attention_kernels(Kernels& kernels);          \
   }
 BP_CPU_DECLARE(scalar)
 #if defined(__aarch64__)
@@ -31,7 +31,7 @@ BP_CPU_DECLARE(neon)
 BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
 namespace avx2_vnni {
-void set_strip_kernels(Kernels& kernels);
+void set_strip_kernels(Kernels& kernels, Fetch fetch);
 void set_attention_kernels(Kernels& kernels);
 }  // namespace avx2_vnni
 namespace avx512_bf16 {
@@ -48,16 +48,12 @@ void set_attention_kernels(Kernels& kernels);
 
 namespace {
 
-#define BP_CPU_TABLE(isa)                \
-  [] {                                   \
-    Kernels kernels{};                   \
-    kernels.name = #isa;                 \
-    isa::set_strip_kernels(kernels);     \
-    isa::set_float_kernels(kernels);     \
-    isa::set_row_kernels(kernels);       \
-    isa::set_attention_kernels(kernels); \
-    return kernels;                      \
-  }()
+#define BP_CPU_SET(isa, kernels, fetch)     \
+  (kernels).name = #isa;                    \
+  isa::set_strip_kernels((kernels), fetch); \
+  isa::set_float_kernels((kernels));        \
+  isa::set_row_kernels((kernels));          \
+  isa::set_attention_kernels((kernels))
 
 constexpr std::string_view kNames[] = {"scalar", "neon",        "avx2", "avx2_vnni",
                                        "avx512", "avx512_bf16", "amx"};
@@ -115,6 +111,13 @@ bool has_amx() {
 }
 #endif
 
+Fetch processor_fetch() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_is("intel")) return Fetch::kBothLevels;
+#endif
+  return Fetch::kFirstLevel;
+}
+
 #if defined(__aarch64__)
 bool has_neon_dot_products() {
 #if defined(__linux__)
@@ -164,57 +167,56 @@ Result<Isa> choose_isa(std::string_view name) {
                      " kernels; it runs " + has);
 }
 
-const Kernels& kernels_of(Isa isa) {
+Kernels make_kernels(Isa isa, Fetch fetch) {
+  Kernels kernels{};
+  switch (isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAmx) {
-    static const Kernels kAmx = [] {
-      Kernels kernels = kernels_of(Isa::kAvx512Bf16);
+    case Isa::kAmx:
+      kernels = make_kernels(Isa::kAvx512Bf16, fetch);
       kernels.name = "amx";
       amx::set_tile_kernels(kernels);
       amx::set_bf16_kernels(kernels);
       amx::set_attention_kernels(kernels);
       return kernels;
-    }();
-    return kAmx;
-  }
-  if (isa == Isa::kAvx512Bf16) {
-    static const Kernels kAvx512Bf16 = [] {
-      Kernels kernels = kernels_of(Isa::kAvx512);
+    case Isa::kAvx512Bf16:
+      kernels = make_kernels(Isa::kAvx512, fetch);
       kernels.name = "avx512_bf16";
       avx512_bf16::set_bf16_kernels(kernels);
       avx512_bf16::set_attention_kernels(kernels);
       return kernels;
-    }();
-    return kAvx512Bf16;
-  }
-  if (isa == Isa::kAvx512) {
-    static const Kernels kAvx512 = BP_CPU_TABLE(avx512);
-    return kAvx512;
-  }
-  if (isa == Isa::kAvx2Vnni) {
-    static const Kernels kAvx2Vnni = [] {
-      Kernels kernels = kernels_of(Isa::kAvx2);
+    case Isa::kAvx512:
+      BP_CPU_SET(avx512, kernels, fetch);
+      return kernels;
+    case Isa::kAvx2Vnni:
+      kernels = make_kernels(Isa::kAvx2, fetch);
       kernels.name = "avx2_vnni";
-      avx2_vnni::set_strip_kernels(kernels);
+      avx2_vnni::set_strip_kernels(kernels, fetch);
       avx2_vnni::set_attention_kernels(kernels);
       return kernels;
-    }();
-    return kAvx2Vnni;
-  }
-  if (isa == Isa::kAvx2) {
-    static const Kernels kAvx2 = BP_CPU_TABLE(avx2);
-    return kAvx2;
-  }
+    case Isa::kAvx2:
+      BP_CPU_SET(avx2, kernels, fetch);
+      return kernels;
 #endif
 #if defined(__aarch64__)
-  if (isa == Isa::kNeon) {
-    static const Kernels kNeon = BP_CPU_TABLE(neon);
-    return kNeon;
-  }
+    case Isa::kNeon:
+      BP_CPU_SET(neon, kernels, fetch);
+      return kernels;
 #endif
-  (void)isa;
-  static const Kernels kScalar = BP_CPU_TABLE(scalar);
-  return kScalar;
+    default:
+      BP_CPU_SET(scalar, kernels, fetch);
+      return kernels;
+  }
+}
+
+const Kernels& kernels_of(Isa isa) {
+  static const std::vector<Kernels> kTables = [] {
+    std::vector<Kernels> tables(std::size(kNames));
+    for (const Isa one : available_isas()) {
+      tables[static_cast<size_t>(one)] = make_kernels(one, processor_fetch());
+    }
+    return tables;
+  }();
+  return kTables[static_cast<size_t>(isa)];
 }
 
 }  // namespace bp::cpu

@@ -19,7 +19,10 @@ enum class Isa { kScalar, kNeon, kAvx2, kAvx2Vnni, kAvx512, kAvx512Bf16, kAmx };
 // "auto" is the best of them; kUnsupported where the processor lacks the one named.
 Result<Isa> choose_isa(std::string_view name);
 
-// Precondition: isa is available.
+// As this processor runs them fastest. Precondition: isa is available.
 [[nodiscard]] const Kernels& kernels_of(Isa isa);
+
+// The same as a processor of another make might want them.
+[[nodiscard]] Kernels make_kernels(Isa isa, Fetch fetch);
 
 }  // namespace bp::cpu

@@ -128,6 +128,13 @@ inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kT
 using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_columns,
                           const int32_t* panel, float* y, size_t y_stride);
 
+// How few rows of activations ask for the weights that they wait for.
+enum class Fetch : uint8_t {
+  kFirstLevel,  // into the first-level cache alone, from afar
+  kBothLevels,  // into the second from afar, into the first from near: where the first waits for
+                // few lines at once
+};
+
 // What a panel asks memory for: at each 32 columns so many lines of 64 bytes, from there on.
 struct Ahead {
   const uint8_t* from;
@@ -151,8 +158,8 @@ using TileDot = void (*)(const TileStrips& strips, uint32_t n_columns, const int
                          size_t panel_words, uint32_t n_panels, float* y, size_t y_stride,
                          uint8_t* scratch);
 
-// What 32 columns of a strip take unpacked, how many stand unpacked of how many strips, and what the
-// list of the products of 32 columns with a first and a second record takes.
+// What 32 columns of a strip take unpacked, how many stand unpacked of how many strips, and what
+// the list of the products of 32 columns with a first and a second record takes.
 inline constexpr uint32_t kTileBlockBytes = 896;
 inline constexpr uint32_t kTilePartBlocks = 32;
 inline constexpr uint32_t kTileStrips = 4;

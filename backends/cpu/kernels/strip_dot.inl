@@ -212,18 +212,26 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
 }
 
 // The first panel that meets a strip waits for memory. Few rows are through before the first-level
-// cache had what is near, and read fastest what it has been asked for from afar.
-constexpr size_t kStreamAheadBytes = 8192;
+// cache had what is near: it reads fastest what it was asked for from afar, if it has room for the
+// lines to wait.
+template <Fetch F>
+struct Stream {
+  bool is_first;
+};
+constexpr size_t kFirstLevelBytes = 8192;
 
-template <class W, uint32_t N>
+template <class W, uint32_t N, Fetch F>
 __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b,
-                                                           bool is_first) {
-  if (N > 1 && !is_first) return;
+                                                           Stream<F> stream) {
+  if (N > 1 && !stream.is_first) return;
   const uint8_t* body = W::body(records.of[0], b);
-  if constexpr (N <= kStreamedRows) {
-    prefetch_block<W, 1>(body, kStreamAheadBytes);
-  } else {
+  if constexpr (N > kStreamedRows) {
     prefetch_far_and_near<W>(body);
+  } else if constexpr (F == Fetch::kFirstLevel) {
+    prefetch_block<W, 1>(body, kFirstLevelBytes);
+  } else {
+    prefetch_block<W, 2>(body, N == 1 ? 4096 : 3072);
+    prefetch_block<W, 1>(body, 1024);
   }
 }
 template <class W, uint32_t N>
@@ -334,7 +342,7 @@ __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& 
   }
 }
 
-// Asks: whether the panel is the strip's first, or what it asks for.
+// Asks: a Stream, or what the panel asks for.
 template <class W, uint32_t N, uint32_t S, class Asks>
 inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const int32_t* words,
                        float* out, size_t out_stride) {
@@ -376,10 +384,10 @@ inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const 
   }
 }
 
-template <class W, uint32_t N>
+template <class W, uint32_t N, Fetch F>
 void strip_dot(const uint8_t* strip, bool is_first, uint32_t n_columns, const int32_t* panel,
                float* out, size_t out_stride) {
-  dot_strips<W, N>(Records<1>{{strip}}, is_first, n_columns, panel, out, out_stride);
+  dot_strips<W, N>(Records<1>{{strip}}, Stream<F>{is_first}, n_columns, panel, out, out_stride);
 }
 
 template <class W, uint32_t N>
@@ -390,29 +398,34 @@ void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint3
 }
 
 template <class W, uint32_t N>
-void set_width(Kernels& kernels, StripLayout layout) {
-  if constexpr (N <= kMaxPanel) kernels.strip_dot[static_cast<int>(layout)][N] = strip_dot<W, N>;
+void set_width(Kernels& kernels, StripLayout layout, Fetch fetch) {
+  StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
+  if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Fetch::kFirstLevel>;
+  if constexpr (kFetchByProcessor && N <= kStreamedRows) {
+    if (fetch == Fetch::kBothLevels) dot = strip_dot<W, N, Fetch::kBothLevels>;
+  }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     kernels.strip_pair_dot[static_cast<int>(layout)][N] = strip_pair_dot<W, N>;
   }
 }
 
 template <class W>
-void set_widths(Kernels& kernels, StripLayout layout) {
-  set_width<W, 1>(kernels, layout);
-  set_width<W, 2>(kernels, layout);
-  set_width<W, 3>(kernels, layout);
-  set_width<W, 4>(kernels, layout);
-  set_width<W, 6>(kernels, layout);
+void set_widths(Kernels& kernels, StripLayout layout, Fetch fetch) {
+  set_width<W, 1>(kernels, layout, fetch);
+  set_width<W, 2>(kernels, layout, fetch);
+  set_width<W, 3>(kernels, layout, fetch);
+  set_width<W, 4>(kernels, layout, fetch);
+  set_width<W, 6>(kernels, layout, fetch);
 }
 
 }  // namespace
 
-void set_strip_kernels(Kernels& kernels) {
+void set_strip_kernels(Kernels& kernels, Fetch fetch) {
   kernels.max_panel_rows = kMaxPanel;
   kernels.pairs_strips = kPairedPanel <= kMaxPanel;
-  for_each_format(
-      [&](auto format, StripLayout layout) { set_widths<decltype(format)>(kernels, layout); });
+  for_each_format([&](auto format, StripLayout layout) {
+    set_widths<decltype(format)>(kernels, layout, fetch);
+  });
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

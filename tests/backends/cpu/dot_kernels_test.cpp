@@ -255,11 +255,12 @@ TEST(StripDot, HasRoomForTheLargestSums) {
   }
 }
 
-// The same sums in the same order, whatever stands beside a row.
-TEST(StripDot, DoesNotDependOnThePanelsWidth) {
+// The same sums in the same order, whatever stands beside a row and however weights are asked for.
+TEST(StripDot, DoesNotDependOnThePanelsWidthOrTheFetch) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {
-    const Kernels& kernels = kernels_of(isa);
+    const Kernels ways[] = {make_kernels(isa, Fetch::kFirstLevel),
+                            make_kernels(isa, Fetch::kBothLevels)};
     const std::vector<float> x = conformance::normal_values("width", n_columns);
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
@@ -269,15 +270,17 @@ TEST(StripDot, DoesNotDependOnThePanelsWidth) {
                  strip.data());
       std::vector<float> alone;
       for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, kTileRows}) {
-        if (n > kernels.max_panel_rows) continue;
+        if (n > ways[0].max_panel_rows) continue;
         std::vector<float> rows_x = activations(n, n_columns);
         std::ranges::copy(x, rows_x.end() - n_columns);
-        const Panel panel = make_panel(kernels, rows_x, n, n_columns);
-        std::vector<float> y(n * kStripRows);
-        dot(kernels, layout, strip.data(), n_columns, panel, n, y.data());
-        const std::vector<float> own(y.end() - kStripRows, y.end());
-        if (alone.empty()) alone = own;
-        EXPECT_EQ(own, alone) << isa_name(isa) << " " << dtype_name(dtype) << " width " << n;
+        const Panel panel = make_panel(ways[0], rows_x, n, n_columns);
+        for (const Kernels& kernels : ways) {
+          std::vector<float> y(n * kStripRows);
+          dot(kernels, layout, strip.data(), n_columns, panel, n, y.data());
+          const std::vector<float> own(y.end() - kStripRows, y.end());
+          if (alone.empty()) alone = own;
+          EXPECT_EQ(own, alone) << isa_name(isa) << " " << dtype_name(dtype) << " width " << n;
+        }
       }
     }
   }
@@ -322,11 +325,11 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
     GTEST_SKIP() << "no instruction set of this processor multiplies strips in pairs";
 }
 
-// Two panels of tile rows against three strips give what each panel gives with each strip; more
-// columns than the blocks that a single panel keeps unpacked.
+// Two panels of tile rows against six strips give what each panel gives with each strip; more
+// strips and columns than are multiplied in one go.
 TEST(TileDot, DoesNotDependOnWhatIsComputedTogether) {
   constexpr uint32_t n_columns = 1280;
-  constexpr uint32_t n_strips = 3;
+  constexpr uint32_t n_strips = 6;
   constexpr uint32_t n_panels = 2;
   constexpr size_t stride = n_strips * kStripRows;
   uint32_t n_tested = 0;

@@ -400,9 +400,7 @@ void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unp
                const Results& results, bool continues) {
   F32x16 y[kTileRows];
   const auto row = [&](uint32_t t) { return results.rows + t * results.stride; };
-  const auto put = [&] {
-    BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(row(t), y[t]);
-  };
+  const auto put = [&] { BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) store(row(t), y[t]); };
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) y[t] = zero();
   if constexpr (kFoldsRecords<W>) {
     if (!continues) put();  // records are added to it
