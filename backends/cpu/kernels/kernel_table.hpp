@@ -158,11 +158,12 @@ using TileDot = void (*)(const TileStrips& strips, uint32_t n_columns, const int
                          size_t panel_words, uint32_t n_panels, float* y, size_t y_stride,
                          uint8_t* scratch);
 
-// What 32 columns of a strip take unpacked, how many stand unpacked of how many strips, and what
-// the list of the products of 32 columns with a first and a second record takes.
-inline constexpr uint32_t kTileBlockBytes = 896;
-inline constexpr uint32_t kTilePartBlocks = 32;
+// Of kTileStrips strips kTilePartBlocks times 32 columns stand unpacked at once.
 inline constexpr uint32_t kTileStrips = 4;
+inline constexpr uint32_t kTilePartBlocks = 32;
+// What 32 columns of a strip take unpacked, and the list of their products with a first and a
+// second record.
+inline constexpr uint32_t kTileBlockBytes = 896;
 inline constexpr uint32_t kTileProductBytes = 48;
 // Static: see above.
 static inline size_t tile_unpacked_bytes(uint32_t n_blocks) {

@@ -14,8 +14,7 @@ namespace {
 
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
-inline constexpr bool kFetchByProcessor =
-    false;  // whether processors differ in how strips are asked for
+inline constexpr bool kFetchByProcessor = false;      // or one Fetch for all
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;

@@ -212,8 +212,8 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
 }
 
 // The first panel that meets a strip waits for memory. Few rows are through before the first-level
-// cache had what is near: it reads fastest what it was asked for from afar, if it has room for the
-// lines to wait.
+// cache had what is near: they read fastest what it was asked for from afar, where it has room for
+// as many lines to wait.
 template <Fetch F>
 struct Stream {
   bool is_first;
@@ -399,7 +399,7 @@ void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint3
 
 template <class W, uint32_t N>
 void set_width(Kernels& kernels, StripLayout layout, Fetch fetch) {
-  StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
+  [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
   if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Fetch::kFirstLevel>;
   if constexpr (kFetchByProcessor && N <= kStreamedRows) {
     if (fetch == Fetch::kBothLevels) dot = strip_dot<W, N, Fetch::kBothLevels>;

@@ -23,9 +23,6 @@ constexpr uint32_t kBlocksAhead = 4;  // unpacked before the product that reads 
 // One panel needs an unpacked block no longer than its product, and the first-level cache keeps
 // few.
 constexpr uint32_t kRingBlocks = 16;
-// Several panels meet the strips part of the columns by part: what is read of a panel stays in the
-// first-level cache for all strips.
-static_assert(kTilePartBlocks % kHalfSumBlocks == 0 && kRingBlocks <= kTilePartBlocks);
 constexpr uint32_t kRecordWords = kPanelWords * kTileRows;
 
 // Quants of whole bytes lie in the strip as tiles take them.
@@ -57,7 +54,10 @@ __attribute__((always_inline)) inline void unpack_quants(const uint8_t* record, 
   }
 }
 
-// Blocks [begin, end) of n_blocks; unpacked they stand in rings of n_ring.
+// Blocks [begin, end) of n_blocks; unpacked they stand in rings of n_ring. One panel meets strips
+// whole. Several meet kTilePartBlocks of kTileStrips strips at a time, so that what is read of a
+// panel stays in the first-level cache for all of these.
+static_assert(kTilePartBlocks % kHalfSumBlocks == 0);  // parts end where records do
 struct Part {
   uint32_t begin, end, n_blocks, n_ring;
   [[nodiscard]] uint32_t n() const { return end - begin; }
@@ -415,8 +415,8 @@ void dot_panel(const Product* products, uint32_t n, const Blocks<W>& blocks, Unp
   if constexpr (!kFoldsRecords<W>) put();
 }
 
-// Where part i of n of what follows a part of a strip is asked for: its columns or, after the last,
-// those of the strip that comes after all of the call.
+// Asks for share i of n of what comes after a part of strip s: its next columns or, after the last,
+// the first ones of the strip that takes its place.
 template <class W>
 void prefetch_next(const TileStrips& strips, uint32_t s, const Part& part, uint32_t i, uint32_t n) {
   const bool is_last = part.end == part.n_blocks;
@@ -430,6 +430,7 @@ void prefetch_next(const TileStrips& strips, uint32_t s, const Part& part, uint3
   }
 }
 
+// n panels, words apart, and where their results begin.
 struct Panels {
   const int32_t* first;
   size_t words;
