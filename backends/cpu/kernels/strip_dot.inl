@@ -225,13 +225,13 @@ __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, u
                                                            Stream<F> stream) {
   if (N > 1 && !stream.is_first) return;
   const uint8_t* body = W::body(records.of[0], b);
-  if constexpr (N > kStreamedRows) {
-    prefetch_far_and_near<W>(body);
-  } else if constexpr (F == Fetch::kFirstLevel) {
+  constexpr bool kIsStreamed = N <= kStreamedRows;
+  if constexpr (kIsStreamed && F == Fetch::kFirstLevel) {
     prefetch_block<W, 1>(body, kFirstLevelBytes);
+  } else if constexpr (kIsStreamed && N > 1) {
+    prefetch_far_and_near<W, 3072>(body);
   } else {
-    prefetch_block<W, 2>(body, N == 1 ? 4096 : 3072);
-    prefetch_block<W, 1>(body, 1024);
+    prefetch_far_and_near<W>(body);
   }
 }
 template <class W, uint32_t N>

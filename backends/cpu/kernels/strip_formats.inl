@@ -47,9 +47,9 @@ __attribute__((always_inline)) inline void prefetch_block(const uint8_t* body, s
 // The hardware's own prefetch stops at each page, and products leave it little time: the second
 // level is asked for what is far ahead, since it waits for more lines at once, the first for what
 // is near.
-template <class W>
+template <class W, size_t FarBytes = 4096>
 __attribute__((always_inline)) inline void prefetch_far_and_near(const uint8_t* body) {
-  prefetch_block<W, 2>(body, 4096);
+  prefetch_block<W, 2>(body, FarBytes);
   prefetch_block<W, 1>(body, 1024);
 }
 
