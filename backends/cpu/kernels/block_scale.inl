@@ -21,6 +21,17 @@ inline BlockScale scale_to(float most, I32x16 magnitudes) {
   return {largest / most, most / largest};
 }
 
+// Of a lane each, whose largest magnitudes, not negative, are `largest`.
+struct BlockScales {
+  F32x16 scale, inverse;
+};
+inline BlockScales scales_to(float most, F32x16 largest) {
+  const auto unless_tiny = [&](F32x16 x) {
+    return where_less(largest, broadcast(kTiny), zero(), x);
+  };
+  return {unless_tiny(div(largest, broadcast(most))), unless_tiny(div(broadcast(most), largest))};
+}
+
 // Of 32 values.
 inline BlockScale block_scale(F32x16 low, F32x16 high) {
   return scale_to(127.0f, max(magnitude_bits(low), magnitude_bits(high)));

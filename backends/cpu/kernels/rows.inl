@@ -29,40 +29,84 @@ float sum_of_squared_differences(const float* x, float mean, size_t n) {
   return reduce_add(add(add(totals[0], totals[1]), add(totals[2], totals[3])));
 }
 
-// Row t's share of a record; returns the block's largest magnitude. What rounding leaves replaces
-// low and high, and the sums of the two are added to half_sums.
-inline float quantize_block(F32x16& low, F32x16& high, int32_t* record, uint32_t n, uint32_t t,
-                            float* half_sums) {
-  const BlockScale block = block_scale(low, high);
-  const I32x16 q_low = to_int(mul(low, broadcast(block.inverse)));
-  const I32x16 q_high = to_int(mul(high, broadcast(block.inverse)));
-  int32_t words[8];
-  store_i8(reinterpret_cast<int8_t*>(words), q_low);
-  store_i8(reinterpret_cast<int8_t*>(words + 4), q_high);
-  if (n == kTileRows) {
-    __builtin_memcpy(record + 8 * t, words, sizeof words);
-  } else {
-    for (uint32_t k = 0; k < 8; ++k) record[k * n + t] = words[k];
+// The blocks that share half sums, in halves, and row t's records of them; null where none is
+// wanted.
+constexpr uint32_t kGroupHalves = 2 * kHalfSumBlocks;
+struct BlockGroup {
+  F32x16 halves[kGroupHalves];
+  int32_t* records[kHalfSumBlocks];
+};
+
+// A value is about quant * scale; the scale of half h is that of the block that it is of.
+struct GroupQuants {
+  I32x16 quants[kGroupHalves];
+  alignas(64) float scale[kGroupHalves];
+};
+
+inline GroupQuants quantize(const BlockGroup& group) {
+  I32x16 magnitudes[kGroupHalves];
+  BP_UNROLL for (uint32_t h = 0; h < kGroupHalves; ++h) {
+    magnitudes[h] = magnitude_bits(group.halves[h]);
   }
-  // Unsigned: what stands for a NaN may overflow.
-  const auto half = static_cast<uint32_t>(reduce_add(q_low));
-  const auto other = static_cast<uint32_t>(reduce_add(q_high));
-  const uint32_t sum = half + other;
-  half_sums[0] += block.scale * static_cast<float>(static_cast<int32_t>(half));
-  half_sums[1] += block.scale * static_cast<float>(static_cast<int32_t>(other));
-  auto* floats = reinterpret_cast<float*>(record);
-  floats[8 * n + t] = block.scale;
-  floats[9 * n + t] = block.scale * static_cast<float>(static_cast<int32_t>(sum));
-  record[10 * n + t] = static_cast<int32_t>(sum * static_cast<uint32_t>(-8));
-  record[11 * n + t] = static_cast<int32_t>(half * static_cast<uint32_t>(-8));
-  low = fma(to_float(q_low), broadcast(-block.scale), low);
-  high = fma(to_float(q_high), broadcast(-block.scale), high);
-  return block.scale * 127.0f;
+  const auto greater = [](I32x16 a, I32x16 b) { return max(a, b); };
+  const I32x16 of_halves = reduce_each(magnitudes, greater);
+  const I32x16 of_blocks = max(of_halves, swap_neighbours(of_halves));
+  const BlockScales scales = scales_to(127.0f, float_of_bits(of_blocks));
+  alignas(64) float inverse[kGroupHalves];
+  store(inverse, scales.inverse);
+  GroupQuants out;
+  store(out.scale, scales.scale);
+  BP_UNROLL for (uint32_t h = 0; h < kGroupHalves; ++h) {
+    out.quants[h] = to_int(mul(group.halves[h], broadcast(inverse[h])));
+  }
+  return out;
+}
+
+// Row t's share of a block's quants in a record for n rows.
+inline void store_quants(I32x16 low, I32x16 high, int32_t* record, uint32_t n, uint32_t t) {
+  if (n == kTileRows || n == 1) {
+    auto* bytes = reinterpret_cast<int8_t*>(record + 8 * t);
+    store_i8(bytes, low);
+    store_i8(bytes + 16, high);
+    return;
+  }
+  int32_t words[8];
+  store_i8(reinterpret_cast<int8_t*>(words), low);
+  store_i8(reinterpret_cast<int8_t*>(words + 4), high);
+  for (uint32_t k = 0; k < 8; ++k) record[k * n + t] = words[k];
+}
+
+inline I32x16 times_minus_8(I32x16 x) {
+  return shift_left<3>(sub(broadcast_int(0), x));
+}
+
+// Writes row t's share of the records; returns the sums of the halves.
+inline F32x16 store_group(const GroupQuants& group, int32_t* const* records, uint32_t n,
+                          uint32_t t) {
+  const auto sum = [](I32x16 a, I32x16 b) { return add(a, b); };
+  const I32x16 halves = reduce_each(group.quants, sum);
+  const I32x16 both = add(halves, swap_neighbours(halves));
+  const F32x16 scale = load(group.scale);
+  alignas(64) float sums[kGroupHalves];
+  alignas(64) int32_t sums8[kGroupHalves], halves8[kGroupHalves];
+  store(sums, mul(scale, to_float(both)));
+  store_ints(sums8, times_minus_8(both));
+  store_ints(halves8, times_minus_8(halves));
+  BP_UNROLL for (uint32_t b = 0; b < kHalfSumBlocks; ++b) {
+    int32_t* const record = records[b];
+    if (record == nullptr) continue;
+    store_quants(group.quants[2 * b], group.quants[2 * b + 1], record, n, t);
+    auto* floats = reinterpret_cast<float*>(record);
+    floats[8 * n + t] = group.scale[2 * b];
+    floats[9 * n + t] = sums[2 * b];
+    record[10 * n + t] = sums8[2 * b];
+    record[11 * n + t] = halves8[2 * b];
+  }
+  return mul(scale, to_float(halves));
 }
 
 // Row t's share of the half sums of 256 columns. NaN is left to the records' scales.
-inline void store_half_sums(const float* half_sums, int32_t* words, uint32_t n, uint32_t t) {
-  const F32x16 sums = load(half_sums);
+inline void store_half_sums(F32x16 sums, int32_t* words, uint32_t n, uint32_t t) {
   const BlockScale units = scale_to(32767.0f, magnitude_bits(sums));
   int16_t q[2 * kHalfSumBlocks];
   store_i16(q, to_int(mul(sums, broadcast(units.inverse))));
@@ -72,39 +116,86 @@ inline void store_half_sums(const float* half_sums, int32_t* words, uint32_t n, 
   reinterpret_cast<float*>(words)[kHalfSumBlocks * n + t] = units.scale;
 }
 
-void quantize_row(const float* x, uint32_t n_columns, int32_t* panel, uint32_t n, uint32_t t,
+// The records of a panel and what its header says of them.
+struct PanelRecords {
+  PanelRecords(int32_t* panel, uint32_t n_blocks, uint32_t n, uint32_t max_seconds)
+      : n_seconds(panel),
+        second_of(panel + 1),
+        half_sums(panel + panel_header_words(n_blocks)),
+        firsts(panel + panel_records_word(n_blocks, n)),
+        seconds(firsts + size_t{n_blocks} * kPanelWords * n),
+        max_seconds(max_seconds),
+        n(n) {}
+
+  [[nodiscard]] int32_t* first(uint32_t block) const {
+    return firsts + size_t{block} * kPanelWords * n;
+  }
+  // Begins it where there is none yet; null where there is no room for it.
+  [[nodiscard]] int32_t* second(uint32_t block) const {
+    const bool begins = second_of[block] < 0;
+    if (begins && *n_seconds == static_cast<int32_t>(max_seconds)) return nullptr;
+    if (begins) second_of[block] = (*n_seconds)++;
+    int32_t* record = seconds + static_cast<size_t>(second_of[block]) * kPanelWords * n;
+    if (begins) __builtin_memset(record, 0, sizeof(int32_t) * kPanelWords * n);
+    return record;
+  }
+
+  int32_t *n_seconds, *second_of, *half_sums, *firsts, *seconds;
+  uint32_t max_seconds, n;
+};
+
+inline float largest_of_block(const GroupQuants& quants, uint32_t b) {
+  return quants.scale[2 * b] * 127.0f;
+}
+
+// What rounding left of blocks with a value above `outlier`, in second records. The group's first
+// block is `first` of the panel.
+__attribute__((noinline)) F32x16 quantize_outliers(BlockGroup& group, const GroupQuants& quants,
+                                                   float outlier, const PanelRecords& panel,
+                                                   uint32_t first, uint32_t t) {
+  for (uint32_t b = 0; b < kHalfSumBlocks; ++b) {
+    const bool wanted = group.records[b] != nullptr && largest_of_block(quants, b) > outlier;
+    group.records[b] = wanted ? panel.second(first + b) : nullptr;
+    for (uint32_t h = 2 * b; h < 2 * b + 2; ++h) {
+      const F32x16 rest =
+          fma(to_float(quants.quants[h]), broadcast(-quants.scale[h]), group.halves[h]);
+      group.halves[h] = group.records[b] != nullptr ? rest : zero();
+    }
+  }
+  return store_group(quantize(group), group.records, panel.n, t);
+}
+
+void quantize_row(const float* x, uint32_t n_columns, int32_t* words, uint32_t n, uint32_t t,
                   uint32_t max_seconds) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
-  int32_t* second_of = panel + 1;
-  int32_t* group = panel + panel_header_words(n_blocks);
-  int32_t* records = panel + panel_records_word(n_blocks, n);
-  int32_t* seconds = records + size_t{n_blocks} * kPanelWords * n;
+  const PanelRecords panel(words, n_blocks, n, max_seconds);
   if (t == 0) {
-    panel[0] = 0;
-    for (uint32_t b = 0; b < n_blocks; ++b) second_of[b] = -1;
+    *panel.n_seconds = 0;
+    for (uint32_t b = 0; b < n_blocks; ++b) panel.second_of[b] = -1;
   }
   const float mean_square =
       sum_of_squared_differences(x, 0, n_columns) / static_cast<float>(n_columns);
   const float outlier = static_cast<float>(kOutlierRatio) * __builtin_sqrtf(mean_square);
-  for (uint32_t b = 0; b < n_blocks;) {
-    float half_sums[2 * kHalfSumBlocks] = {};
-    for (uint32_t i = 0; i < kHalfSumBlocks && b < n_blocks; ++i, ++b) {
-      F32x16 low = load(x + b * kPanelColumns);
-      F32x16 high = load(x + b * kPanelColumns + 16);
-      const float largest = quantize_block(low, high, records, n, t, half_sums + 2 * i);
-      records += kPanelWords * n;
-      if (!(largest > outlier)) continue;
-      if (second_of[b] < 0) {
-        if (panel[0] == static_cast<int32_t>(max_seconds)) continue;
-        second_of[b] = panel[0]++;
-        __builtin_memset(seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, 0,
-                         sizeof(int32_t) * kPanelWords * n);
-      }
-      quantize_block(low, high, seconds + static_cast<size_t>(second_of[b]) * kPanelWords * n, n, t,
-                     half_sums + 2 * i);
+  for (uint32_t first = 0; first < n_blocks; first += kHalfSumBlocks) {
+    const uint32_t n_here = n_blocks - first;  // or more than the group holds
+    BlockGroup group;
+    BP_UNROLL for (uint32_t b = 0; b < kHalfSumBlocks; ++b) {
+      const bool exists = b < n_here;
+      const float* block = x + size_t{first + b} * kPanelColumns;
+      group.halves[2 * b] = exists ? load(block) : zero();
+      group.halves[2 * b + 1] = exists ? load(block + 16) : zero();
+      group.records[b] = exists ? panel.first(first + b) : nullptr;
     }
-    store_half_sums(half_sums, group, n, t);
-    group += kHalfSumWords * n;
+    const GroupQuants quants = quantize(group);
+    F32x16 half_sums = store_group(quants, group.records, n, t);
+    bool has_outlier = false;
+    for (uint32_t b = 0; b < kHalfSumBlocks; ++b) {
+      has_outlier = has_outlier || largest_of_block(quants, b) > outlier;
+    }
+    if (has_outlier) {
+      half_sums = add(half_sums, quantize_outliers(group, quants, outlier, panel, first, t));
+    }
+    store_half_sums(half_sums, panel.half_sums + first / kHalfSumBlocks * kHalfSumWords * n, n, t);
   }
 }
 

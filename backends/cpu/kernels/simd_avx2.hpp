@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/cpu/kernels/unroll.hpp"
+
 #ifdef __AVXVNNI__
 #define BP_CPU_ISA avx2_vnni
 #else
@@ -245,6 +247,9 @@ inline FactorPairs load_high_nibble_pairs(const uint8_t* first, const uint8_t* s
 inline I32x16 broadcast_int(int32_t x) {
   return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
 }
+inline I32x16 add(I32x16 x, I32x16 y) {
+  return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
 inline I32x16 sub(I32x16 x, I32x16 y) {
   return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
 }
@@ -275,6 +280,10 @@ inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
 inline F32x16 to_float(I32x16 x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
 }
+// The floats that have these bits.
+inline F32x16 float_of_bits(I32x16 x) {
+  return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
+}
 // The bits of |x|, which order like the values, NaN above all.
 inline I32x16 magnitude_bits(F32x16 x) {
   const F32x16 y = abs(x);
@@ -295,9 +304,41 @@ inline int32_t reduce_add(I32x16 x) {
   const __m128i c = _mm_add_epi32(b, _mm_shuffle_epi32(b, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(c, _mm_shuffle_epi32(c, 0xb1)));
 }
+// Lane 2 i and lane 2 i + 1 change places.
+inline I32x16 swap_neighbours(I32x16 x) {
+  return {_mm256_shuffle_epi32(x.a, 0xb1), _mm256_shuffle_epi32(x.b, 0xb1)};
+}
+// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
+// order.
+template <class Op>
+inline I32x16 reduce_each(const I32x16* x, Op&& op) {
+  I32x16 ones[8], twos[4], fours[2];  // lanes of so many vectors: x[0] to x[7] in a, others in b
+  BP_UNROLL for (int i = 0; i < 8; ++i) {
+    ones[i] = op(I32x16{x[i].a, x[i + 8].a}, I32x16{x[i].b, x[i + 8].b});
+  }
+  BP_UNROLL for (int i = 0; i < 4; ++i) {
+    const I32x16 x0 = ones[2 * i], x1 = ones[2 * i + 1];
+    twos[i] = op(I32x16{_mm256_unpacklo_epi32(x0.a, x1.a), _mm256_unpacklo_epi32(x0.b, x1.b)},
+                 I32x16{_mm256_unpackhi_epi32(x0.a, x1.a), _mm256_unpackhi_epi32(x0.b, x1.b)});
+  }
+  BP_UNROLL for (int i = 0; i < 2; ++i) {
+    const I32x16 x0 = twos[2 * i], x1 = twos[2 * i + 1];
+    fours[i] = op(I32x16{_mm256_unpacklo_epi64(x0.a, x1.a), _mm256_unpacklo_epi64(x0.b, x1.b)},
+                  I32x16{_mm256_unpackhi_epi64(x0.a, x1.a), _mm256_unpackhi_epi64(x0.b, x1.b)});
+  }
+  const I32x16 x0 = fours[0], x1 = fours[1];
+  return op(I32x16{_mm256_permute2x128_si256(x0.a, x1.a, 0x20),
+                   _mm256_permute2x128_si256(x0.b, x1.b, 0x20)},
+            I32x16{_mm256_permute2x128_si256(x0.a, x1.a, 0x31),
+                   _mm256_permute2x128_si256(x0.b, x1.b, 0x31)});
+}
 // Nearest integers; what is no int32 becomes the smallest.
 inline I32x16 to_int(F32x16 x) {
   return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+inline void store_ints(int32_t* p, I32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
 }
 inline void store_i16(int16_t* p, I32x16 x) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);

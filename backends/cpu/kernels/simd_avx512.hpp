@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/cpu/kernels/unroll.hpp"
+
 #define BP_CPU_ISA avx512
 
 namespace bp::cpu::avx512 {
@@ -191,6 +193,9 @@ inline I32x16 load_ints(const int32_t* p) {
 inline I32x16 broadcast_int(int32_t x) {
   return {_mm512_set1_epi32(x)};
 }
+inline I32x16 add(I32x16 a, I32x16 b) {
+  return {_mm512_add_epi32(a.v, b.v)};
+}
 inline I32x16 sub(I32x16 a, I32x16 b) {
   return {_mm512_sub_epi32(a.v, b.v)};
 }
@@ -213,6 +218,10 @@ inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
 inline F32x16 to_float(I32x16 x) {
   return {_mm512_cvtepi32_ps(x.v)};
 }
+// The floats that have these bits.
+inline F32x16 float_of_bits(I32x16 x) {
+  return {_mm512_castsi512_ps(x.v)};
+}
 // The bits of |x|, which order like the values, NaN above all.
 inline I32x16 magnitude_bits(F32x16 x) {
   return {_mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7fffffff))};
@@ -226,12 +235,38 @@ inline int32_t reduce_max(I32x16 x) {
 inline int32_t reduce_add(I32x16 x) {
   return _mm512_reduce_add_epi32(x.v);
 }
+// Lane 2 i and lane 2 i + 1 change places.
+inline I32x16 swap_neighbours(I32x16 x) {
+  return {_mm512_shuffle_epi32(x.v, static_cast<_MM_PERM_ENUM>(0xb1))};
+}
+// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
+// order.
+template <class Op>
+inline I32x16 reduce_each(const I32x16* x, Op&& op) {
+  I32x16 twos[8], fours[4];  // lanes of so many vectors, one after another
+  BP_UNROLL for (int i = 0; i < 8; ++i) {
+    const __m512i a = x[2 * i].v, b = x[2 * i + 1].v;
+    twos[i] = op(I32x16{_mm512_unpacklo_epi32(a, b)}, I32x16{_mm512_unpackhi_epi32(a, b)});
+  }
+  BP_UNROLL for (int i = 0; i < 4; ++i) {
+    const __m512i a = twos[2 * i].v, b = twos[2 * i + 1].v;
+    fours[i] = op(I32x16{_mm512_unpacklo_epi64(a, b)}, I32x16{_mm512_unpackhi_epi64(a, b)});
+  }
+  const auto fold_quarters = [&](I32x16 a, I32x16 b) {
+    return op(I32x16{_mm512_shuffle_i32x4(a.v, b.v, 0x88)},
+              I32x16{_mm512_shuffle_i32x4(a.v, b.v, 0xdd)});
+  };
+  return fold_quarters(fold_quarters(fours[0], fours[1]), fold_quarters(fours[2], fours[3]));
+}
 // Nearest integers; what is no int32 becomes the smallest.
 inline I32x16 to_int(F32x16 x) {
   return {_mm512_cvtps_epi32(x.v)};
 }
 inline void store_i8(int8_t* p, I32x16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
+}
+inline void store_ints(int32_t* p, I32x16 x) {
+  _mm512_storeu_si512(p, x.v);
 }
 inline void store_i16(int16_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtsepi32_epi16(x.v));

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/cpu/kernels/unroll.hpp"
+
 #define BP_CPU_ISA neon
 
 namespace bp::cpu::neon {
@@ -246,6 +248,9 @@ inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
 inline I32x16 broadcast_int(int32_t x) {
   return quarters<I32x16>([&](int) { return vdupq_n_s32(x); });
 }
+inline I32x16 add(I32x16 a, I32x16 b) {
+  return quarters<I32x16>([&](int i) { return vaddq_s32(a.v[i], b.v[i]); });
+}
 inline I32x16 sub(I32x16 a, I32x16 b) {
   return quarters<I32x16>([&](int i) { return vsubq_s32(a.v[i], b.v[i]); });
 }
@@ -260,6 +265,10 @@ inline I32x16 shift_right(I32x16 x) {
 inline F32x16 to_float(I32x16 x) {
   return quarters<F32x16>([&](int i) { return vcvtq_f32_s32(x.v[i]); });
 }
+// The floats that have these bits.
+inline F32x16 float_of_bits(I32x16 x) {
+  return quarters<F32x16>([&](int i) { return vreinterpretq_f32_s32(x.v[i]); });
+}
 // The bits of |x|, which order like the values, NaN above all.
 inline I32x16 magnitude_bits(F32x16 x) {
   return quarters<I32x16>([&](int i) { return vreinterpretq_s32_f32(vabsq_f32(x.v[i])); });
@@ -273,6 +282,35 @@ inline int32_t reduce_max(I32x16 x) {
 inline int32_t reduce_add(I32x16 x) {
   return vaddvq_s32(vaddq_s32(vaddq_s32(x.v[0], x.v[1]), vaddq_s32(x.v[2], x.v[3])));
 }
+// Lane 2 i and lane 2 i + 1 change places.
+inline I32x16 swap_neighbours(I32x16 x) {
+  return quarters<I32x16>([&](int i) { return vrev64q_s32(x.v[i]); });
+}
+// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
+// order.
+template <class Op>
+inline I32x16 reduce_each(const I32x16* x, Op&& op) {
+  I32x16 ones[4], twos[2];  // lanes of so many vectors: x[0] to x[3] in the first quarter
+  BP_UNROLL for (int i = 0; i < 4; ++i) {
+    const auto quarter = [&](int k) {
+      return quarters<I32x16>([&](int q) { return x[4 * q + i].v[k]; });
+    };
+    ones[i] = op(op(quarter(0), quarter(1)), op(quarter(2), quarter(3)));
+  }
+  BP_UNROLL for (int i = 0; i < 2; ++i) {
+    const I32x16 &a = ones[2 * i], &b = ones[2 * i + 1];
+    twos[i] = op(quarters<I32x16>([&](int q) { return vzip1q_s32(a.v[q], b.v[q]); }),
+                 quarters<I32x16>([&](int q) { return vzip2q_s32(a.v[q], b.v[q]); }));
+  }
+  const auto half = [&](int q, auto&& zip) {
+    return vreinterpretq_s32_s64(
+        zip(vreinterpretq_s64_s32(twos[0].v[q]), vreinterpretq_s64_s32(twos[1].v[q])));
+  };
+  const auto first = [](int64x2_t a, int64x2_t b) { return vzip1q_s64(a, b); };
+  const auto second = [](int64x2_t a, int64x2_t b) { return vzip2q_s64(a, b); };
+  return op(quarters<I32x16>([&](int q) { return half(q, first); }),
+            quarters<I32x16>([&](int q) { return half(q, second); }));
+}
 // Nearest integers; what is no int32 becomes the smallest.
 inline I32x16 to_int(F32x16 x) {
   const float32x4_t limit = vdupq_n_f32(2147483648.0f);
@@ -280,6 +318,9 @@ inline I32x16 to_int(F32x16 x) {
     const uint32x4_t fits = vcltq_f32(x.v[i], limit);  // what is too small saturates there anyway
     return vbslq_s32(fits, vcvtnq_s32_f32(x.v[i]), vdupq_n_s32(INT32_MIN));
   });
+}
+inline void store_ints(int32_t* p, I32x16 x) {
+  for (int i = 0; i < 4; ++i) vst1q_s32(p + 4 * i, x.v[i]);
 }
 inline void store_i16(int16_t* p, I32x16 x) {
   for (int i = 0; i < 4; ++i) vst1_s16(p + 4 * i, vqmovn_s32(x.v[i]));

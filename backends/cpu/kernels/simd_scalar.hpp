@@ -240,6 +240,9 @@ inline FactorPairs load_high_nibble_pairs(const uint8_t* first, const uint8_t* s
 inline I32x16 broadcast_int(int32_t x) {
   return {x + Ints{}};
 }
+inline I32x16 add(I32x16 a, I32x16 b) {
+  return {a.v + b.v};
+}
 inline I32x16 sub(I32x16 a, I32x16 b) {
   return {a.v - b.v};
 }
@@ -262,6 +265,10 @@ inline I32x16 add_pair_products(I32x16 sum, FactorPairs pairs, int32_t x) {
 inline F32x16 to_float(I32x16 x) {
   return {__builtin_convertvector(x.v, Floats)};
 }
+// The floats that have these bits.
+inline F32x16 float_of_bits(I32x16 x) {
+  return {(Floats)x.v};
+}
 // The bits of |x|, which order like the values, NaN above all.
 inline I32x16 magnitude_bits(F32x16 x) {
   return {(Ints)x.v & 0x7fffffff};
@@ -280,11 +287,33 @@ inline int32_t reduce_add(I32x16 x) {
   for (int i = 0; i < 16; ++i) y += x.v[i];
   return y;
 }
+// Lane 2 i and lane 2 i + 1 change places.
+inline I32x16 swap_neighbours(I32x16 x) {
+  I32x16 y;
+  for (int i = 0; i < 16; ++i) y.v[i] = x.v[i ^ 1];
+  return y;
+}
+// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
+// order.
+template <class Op>
+inline I32x16 reduce_each(const I32x16* x, Op&& op) {
+  // Vectors of lane i of each, which the compiler transposes.
+  I32x16 lanes[16];
+  for (int i = 0; i < 16; ++i) {
+    for (int k = 0; k < 16; ++k) lanes[i].v[k] = x[k].v[i];
+  }
+  I32x16 y = lanes[0];
+  for (int i = 1; i < 16; ++i) y = op(y, lanes[i]);
+  return y;
+}
 // Nearest integers of what is below 2^22; of anything else some integer.
 inline I32x16 to_int(F32x16 x) {
   const F32x16 limit = broadcast(0x1p22f);
   const Ints fits = (round(x).v < limit.v) & (round(x).v > -limit.v);
   return {__builtin_convertvector(select(fits, round(x).v, Floats{}), Ints)};
+}
+inline void store_ints(int32_t* p, I32x16 x) {
+  __builtin_memcpy(p, &x.v, sizeof x.v);
 }
 inline void store_i16(int16_t* p, I32x16 x) {
   for (int i = 0; i < 16; ++i) {
