@@ -308,8 +308,7 @@ inline int32_t reduce_add(I32x16 x) {
 inline I32x16 swap_neighbours(I32x16 x) {
   return {_mm256_shuffle_epi32(x.a, 0xb1), _mm256_shuffle_epi32(x.b, 0xb1)};
 }
-// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
-// order.
+// Lane i holds all lanes of x[i], of 16 vectors, folded by op, for which their order is the same.
 template <class Op>
 inline I32x16 reduce_each(const I32x16* x, Op&& op) {
   I32x16 ones[8], twos[4], fours[2];  // lanes of so many vectors: x[0] to x[7] in a, others in b

@@ -239,8 +239,7 @@ inline int32_t reduce_add(I32x16 x) {
 inline I32x16 swap_neighbours(I32x16 x) {
   return {_mm512_shuffle_epi32(x.v, static_cast<_MM_PERM_ENUM>(0xb1))};
 }
-// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
-// order.
+// Lane i holds all lanes of x[i], of 16 vectors, folded by op, for which their order is the same.
 template <class Op>
 inline I32x16 reduce_each(const I32x16* x, Op&& op) {
   I32x16 twos[8], fours[4];  // lanes of so many vectors, one after another

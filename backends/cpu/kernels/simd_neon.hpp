@@ -286,8 +286,7 @@ inline int32_t reduce_add(I32x16 x) {
 inline I32x16 swap_neighbours(I32x16 x) {
   return quarters<I32x16>([&](int i) { return vrev64q_s32(x.v[i]); });
 }
-// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
-// order.
+// Lane i holds all lanes of x[i], of 16 vectors, folded by op, for which their order is the same.
 template <class Op>
 inline I32x16 reduce_each(const I32x16* x, Op&& op) {
   I32x16 ones[4], twos[2];  // lanes of so many vectors: x[0] to x[3] in the first quarter

@@ -293,8 +293,7 @@ inline I32x16 swap_neighbours(I32x16 x) {
   for (int i = 0; i < 16; ++i) y.v[i] = x.v[i ^ 1];
   return y;
 }
-// Lane i is what op makes of all lanes of x[i], of 16 vectors; op: one integer of two, in any
-// order.
+// Lane i holds all lanes of x[i], of 16 vectors, folded by op, for which their order is the same.
 template <class Op>
 inline I32x16 reduce_each(const I32x16* x, Op&& op) {
   // Vectors of lane i of each, which the compiler transposes.
