@@ -98,12 +98,20 @@ struct Panel {
   std::vector<float> values;  // [n, n_columns] as the panel has them
 };
 
-float value_in(const int32_t* record, uint32_t n, uint32_t t, uint32_t column) {
+float float_at(const int32_t* words, uint32_t index) {
+  float x;
+  std::memcpy(&x, words + index, sizeof x);
+  return x;
+}
+
+int8_t quant_in(const int32_t* record, uint32_t n, uint32_t t, uint32_t column) {
   const uint32_t place = n == kTileRows ? 8 * t + column / 4 : column / 4 * n + t;
   const auto word = static_cast<uint32_t>(record[place]);
-  float scale;
-  std::memcpy(&scale, record + 8 * n + t, sizeof scale);
-  return scale * static_cast<int8_t>(word >> (8 * (column % 4)));
+  return static_cast<int8_t>(word >> (8 * (column % 4)));
+}
+
+float value_in(const int32_t* record, uint32_t n, uint32_t t, uint32_t column) {
+  return float_at(record, 8 * n + t) * quant_in(record, n, t, column);
 }
 
 // A panel of x [n, n_columns], and its values as kernels are to understand them.
@@ -522,21 +530,11 @@ TEST(QuantizeRow, IsWithinHalfAStepOfItsBlock) {
   }
 }
 
-// Of 16 columns, beginning at a multiple of 16 of the row.
+// Of 16 columns from `begin` on.
 int32_t sum_of_quants(const int32_t* record, uint32_t n, uint32_t t, uint32_t begin) {
   int32_t sum = 0;
-  for (uint32_t c = begin; c < begin + 16; ++c) {
-    const uint32_t place = n == kTileRows ? 8 * t + c / 4 : c / 4 * n + t;
-    const auto word = static_cast<uint32_t>(record[place]);
-    sum += static_cast<int8_t>(word >> (8 * (c % 4)));
-  }
+  for (uint32_t c = begin; c < begin + 16; ++c) sum += quant_in(record, n, t, c);
   return sum;
-}
-
-float float_at(const int32_t* words, uint32_t index) {
-  float x;
-  std::memcpy(&x, words + index, sizeof x);
-  return x;
 }
 
 TEST(QuantizeRow, SumsWhatItsRecordsHold) {
