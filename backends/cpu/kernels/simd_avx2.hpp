@@ -363,23 +363,16 @@ inline U8x64 high_nibbles(U8x64 x) {
   return {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), mask),
           _mm256_and_si256(_mm256_srli_epi16(x.b, 4), mask)};
 }
-// Value in the bytes whose bit is set.
-inline __m256i spread(uint32_t bits, __m256i value) {
-  const __m256i byte = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2,
-                                        2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
-  const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
-  const __m256i own = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)), byte);
-  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(own, bit), bit);
-  return _mm256_and_si256(set, value);
-}
-// Adds Value to the bytes whose bit is set; they are less than it.
-template <int Value>
-inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
-  uint32_t mask[2];
-  __builtin_memcpy(mask, bits, sizeof mask);
-  const __m256i value = _mm256_set1_epi8(Value);
-  return {_mm256_or_si256(x.a, spread(mask[0], value)),
-          _mm256_or_si256(x.b, spread(mask[1], value))};
+// x | Value in the bytes of which bit K is set in bits.
+template <int K, int Value>
+inline U8x64 or_bit(U8x64 x, U8x64 bits) {
+  constexpr int kDown = K - __builtin_ctz(Value);
+  const auto add = [](__m256i own, __m256i from) {
+    const __m256i moved = kDown < 0 ? _mm256_slli_epi16(from, kDown < 0 ? -kDown : 0)
+                                    : _mm256_srli_epi16(from, kDown < 0 ? 0 : kDown);
+    return _mm256_or_si256(own, _mm256_and_si256(moved, _mm256_set1_epi8(Value)));
+  };
+  return {add(x.a, bits.a), add(x.b, bits.b)};
 }
 // Bits [2*I, 2*I + 2) of each byte.
 template <int I>

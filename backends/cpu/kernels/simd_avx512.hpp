@@ -293,12 +293,14 @@ inline U8x64 low_nibbles(U8x64 x) {
 inline U8x64 high_nibbles(U8x64 x) {
   return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
 }
-// Adds Value to the bytes whose bit is set.
-template <int Value>
-inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
-  uint64_t mask;
-  __builtin_memcpy(&mask, bits, sizeof mask);
-  return {_mm512_mask_add_epi8(x.v, mask, x.v, _mm512_set1_epi8(Value))};
+// x | Value in the bytes of which bit K is set in bits.
+template <int K, int Value>
+inline U8x64 or_bit(U8x64 x, U8x64 bits) {
+  constexpr int kDown = K - __builtin_ctz(Value);
+  const __m512i moved = kDown < 0 ? _mm512_slli_epi16(bits.v, kDown < 0 ? -kDown : 0)
+                                  : _mm512_srli_epi16(bits.v, kDown < 0 ? 0 : kDown);
+  // x | (moved & Value)
+  return {_mm512_ternarylogic_epi32(x.v, moved, _mm512_set1_epi8(Value), 0xf8)};
 }
 // Bits [2*I, 2*I + 2) of each byte.
 template <int I>

@@ -339,14 +339,12 @@ inline U8x64 low_nibbles(U8x64 x) {
 inline U8x64 high_nibbles(U8x64 x) {
   return quarters<U8x64>([&](int i) { return vshrq_n_u8(x.v[i], 4); });
 }
-// Adds Value to the bytes whose bit is set.
-template <int Value>
-inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
-  constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-  const uint8x16_t bit = vld1q_u8(kBits);
+// x | Value in the bytes of which bit K is set in bits.
+template <int K, int Value>
+inline U8x64 or_bit(U8x64 x, U8x64 bits) {
   return quarters<U8x64>([&](int i) {
-    const uint8x16_t own = vcombine_u8(vdup_n_u8(bits[2 * i]), vdup_n_u8(bits[2 * i + 1]));
-    return vaddq_u8(x.v[i], vandq_u8(vtstq_u8(own, bit), vdupq_n_u8(Value)));
+    const uint8x16_t set = vtstq_u8(bits.v[i], vdupq_n_u8(1 << K));
+    return vorrq_u8(x.v[i], vandq_u8(set, vdupq_n_u8(Value)));
   });
 }
 // Bits [2*I, 2*I + 2) of each byte.

@@ -334,14 +334,10 @@ inline U8x64 low_nibbles(U8x64 x) {
 inline U8x64 high_nibbles(U8x64 x) {
   return {x.v >> 4};
 }
-// Adds Value to the bytes whose bit is set.
-template <int Value>
-inline U8x64 add_where(U8x64 x, const uint8_t* bits) {
-  Longs own;
-  for (int i = 0; i < 8; ++i) own[i] = bits[i] * 0x0101010101010101u;
-  own &= 0x8040201008040201u;
-  const Bytes value = static_cast<uint8_t>(Value) + Bytes{};
-  return {x.v + ((Bytes)((Bytes)own != 0) & value)};
+// x | Value in the bytes of which bit K is set in bits.
+template <int K, int Value>
+inline U8x64 or_bit(U8x64 x, U8x64 bits) {
+  return {x.v | (Bytes)((bits.v >> K & 1) * static_cast<uint8_t>(Value))};
 }
 // Bits [2*I, 2*I + 2) of each byte.
 template <int I>

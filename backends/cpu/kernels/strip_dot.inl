@@ -169,7 +169,8 @@ __attribute__((always_inline)) inline void sum_multiples(Records<S> records, uin
 
 // The halves' sums times their factors, added as integers.
 template <class W, uint32_t N, uint32_t S>
-inline void sum_with_factors(Records<S> records, uint32_t b, PanelRecord<N> x, I32x16* sums) {
+__attribute__((always_inline)) inline void sum_with_factors(Records<S> records, uint32_t b,
+                                                            PanelRecord<N> x, I32x16* sums) {
   if constexpr (W::kLargest == 3 && N >= kTablePanel) {
     start_sums<W, N, S>(x, -1, sums);
     sum_multiples<W, N, S, 0>(records, b, x, sums);
@@ -179,13 +180,6 @@ inline void sum_with_factors(Records<S> records, uint32_t b, PanelRecord<N> x, I
     add_half_of_factors<W, N, S, 0>(records, b, x, sums);
     add_half_of_factors<W, N, S, 1>(records, b, x, sums);
   }
-}
-
-template <class W, uint32_t N, uint32_t S>
-inline void dot_block_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
-  I32x16 sums[S * N];
-  sum_with_factors<W>(records, b, x, sums);
-  fold_all<W>(records, b, x, sums, y);
 }
 
 // The halves are added in float before they meet the scale of the activations.
@@ -287,22 +281,46 @@ inline void unpack_anew(Records<1>&) {}
 template <class W, uint32_t N, uint32_t S>
 __attribute__((always_inline)) inline void dot_any_block(Records<S> records, uint32_t b,
                                                          PanelRecord<N> x, F32x16* y) {
-  if constexpr (W::kHalfFactors) {
-    dot_block_of_factors<W>(records, b, x, y);
-  } else if constexpr (W::kHalves) {
+  if constexpr (W::kHalves) {
     dot_block_of_halves<W>(records, b, x, y);
   } else {
     dot_block<W>(records, b, x, y);
   }
 }
 
+// Adds a record's minimums, times the half sums of the n blocks from `first` on.
+template <class W, uint32_t N, uint32_t S>
+__attribute__((always_inline)) inline void add_minimums(Records<S> records, const Panel<N>& panel,
+                                                        uint32_t first, uint32_t n, float* y) {
+  static_assert(W::kBlocks == kHalfSumBlocks);
+  I32x16 sums[S * N];
+  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) sums[i] = broadcast_int(0);
+  for (uint32_t b = 0; b < n; ++b) {
+    FactorPairs factors[S];
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) factors[s] = W::minimum_factors(records.of[s], b);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        I32x16& sum = sums[s * N + t];
+        sum = add_pair_products(sum, factors[s], panel.half_sums(first, b, t));
+      }
+    }
+  }
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+    const F32x16 minimum = W::minimum(records.of[s], 0);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      float* sum = y + (s * N + t) * kStripRows;
+      const F32x16 unit = mul(minimum, panel.half_sum_unit(first, t));
+      store(sum, fma(to_float(sums[s * N + t]), unit, load(sum)));
+    }
+  }
+}
+
 // The n blocks of a record from block `first` on, where factors and their minimums' are all that
-// differs from block to block: the record's scale and minimum fold once.
+// differs from block to block: the record's scale folds once, and its minimum.
 template <class W, uint32_t N, uint32_t S, class Asks>
 __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& asks,
                                                       const Panel<N>& panel, uint32_t first,
                                                       uint32_t n, float* y) {
-  static_assert(W::kBlocks == kHalfSumBlocks);
   F32x16 products[S * N];
   BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) products[i] = zero();
   for (uint32_t b = 0; b < n; ++b) {
@@ -319,25 +337,12 @@ __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& 
           }
         });
   }
-  I32x16 minimums[S * N];
-  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) minimums[i] = broadcast_int(0);
-  for (uint32_t b = 0; b < n; ++b) {
-    FactorPairs factors[S];
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) factors[s] = W::minimum_factors(records.of[s], b);
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-        I32x16& sum = minimums[s * N + t];
-        sum = add_pair_products(sum, factors[s], panel.half_sums(first, b, t));
-      }
-    }
-  }
+  if constexpr (W::kHasMinimum) add_minimums<W, N, S>(records, panel, first, n, y);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-    const F32x16 scale = W::scale(records.of[s], 0, 0), minimum = W::minimum(records.of[s], 0);
+    const F32x16 scale = W::scale(records.of[s], 0, 0);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
       float* sum = y + (s * N + t) * kStripRows;
-      const F32x16 unit = mul(minimum, panel.half_sum_unit(first, t));
-      const F32x16 before = fma(to_float(minimums[s * N + t]), unit, load(sum));
-      store(sum, fma(products[s * N + t], scale, before));
+      store(sum, fma(products[s * N + t], scale, load(sum)));
     }
   }
 }

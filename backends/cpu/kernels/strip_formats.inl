@@ -31,9 +31,9 @@ struct Shape {
   }
 };
 
-// Scale and minimum are the record's, and fold once for all its blocks.
+// Scale, and minimum where there is one, are the record's, and fold once for all its blocks.
 template <class W>
-constexpr bool kFoldsRecords = (W::kHalfFactors) && (W::kHasMinimum);
+constexpr bool kFoldsRecords = W::kHalfFactors;
 
 // Asks for as much as a block takes, this far ahead of a block's body, into the cache of a level.
 // Not inlined, it would do nothing that gcc can see, and go.
@@ -172,7 +172,7 @@ inline U8x64 pairs_of(const uint8_t* body) {
 }
 template <int K>
 inline U8x64 pairs_and_bits_of(const uint8_t* body) {
-  return add_where<4>(pairs_of<K>(body), body + 128 + 8 * K);
+  return or_bit<K, 4>(pairs_of<K>(body), load_bytes(body + 128));
 }
 
 template <int Offset>
@@ -186,7 +186,7 @@ template <int Offset>
 struct NibblesBits : Unsigned<Offset, 5> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return add_where<16>(nibbles_of<K>(body), body + 256 + 8 * K);
+    return or_bit<K, 16>(nibbles_of<K>(body), load_bytes(body + 256));
   }
 };
 template <int Offset>

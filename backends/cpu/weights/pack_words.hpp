@@ -63,21 +63,24 @@ inline void transpose_pairs(uint32_t words[4]) {
   return x ^ t ^ (t << 28);
 }
 
+// Bit 4k+i becomes bit 8i+k: four exchanges of two of the five bits of a position.
+[[nodiscard]] inline uint32_t gather_quarters(uint32_t x) {
+  const auto exchange = [&x](uint32_t distance, uint32_t mask) {
+    const uint32_t t = (x ^ (x >> distance)) & mask;
+    x ^= t ^ (t << distance);
+  };
+  exchange(3, 0x0a0a0a0au);
+  exchange(6, 0x00cc00ccu);
+  exchange(12, 0x0000f0f0u);
+  exchange(8, 0x0000ff00u);
+  return x;
+}
+
 // The bits part of a body from a word for each row, bit i being column i's.
 inline void write_bits(const uint32_t planes[kStripRows], uint8_t* bits) {
-  constexpr uint32_t n = kStripRows / 2;
-  uint32_t even[n];  // byte k: columns 8k to 8k+3 of two rows
-  uint32_t odd[n];
-  for (uint32_t p = 0; p < n; ++p) {
-    const uint32_t below = planes[2 * p];
-    const uint32_t above = planes[2 * p + 1];
-    even[p] = (below & kWordNibbles) | (above & kWordNibbles) << 4;
-    odd[p] = (below >> 4 & kWordNibbles) | (above & ~kWordNibbles);
-  }
-  for (uint32_t k = 0; k < 4; ++k) {
-    for (uint32_t p = 0; p < n; ++p) bits[16 * k + p] = static_cast<uint8_t>(even[p] >> (8 * k));
-    for (uint32_t p = 0; p < n; ++p) bits[16 * k + 8 + p] = static_cast<uint8_t>(odd[p] >> (8 * k));
-  }
+  uint32_t words[kStripRows];
+  for (uint32_t r = 0; r < kStripRows; ++r) words[r] = gather_quarters(planes[r]);
+  std::memcpy(bits, words, sizeof words);
 }
 
 // One row's share of a record.

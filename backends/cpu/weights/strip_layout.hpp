@@ -34,7 +34,7 @@
 //   nibbles  u8[4][16][4]: byte [j][r][i] holds column 4j+i of row r below, column 16+4j+i above
 //   pairs    u8[2][16][4]: bits 2s and 2s+1 of byte [h][r][i] are two bits of column 16h+4s+i of
 //            row r: bits 4 and 5 above nibbles, else bits 0 and 1
-//   bits     u64[8]: bit 4r+i of word k is the next higher bit of column 4k+i of row r
+//   bits     u8[16][4]: bit k of byte [r][i] is the next higher bit of column 4k+i of row r
 //   bytes    i8[8][16][4]: column 4k+i of row r
 //
 // Every part begins at a multiple of 64 bytes. Rows past the end of a weight are zeros, and so are
@@ -55,7 +55,7 @@ struct StripShape {
 };
 
 // Raised whenever a type's strips change, so that files that keep strips are made anew.
-inline constexpr uint32_t kStripVersion = 2;
+inline constexpr uint32_t kStripVersion = 3;
 
 inline constexpr StripShape kStripShapes[kStripLayouts] = {
     {64, 64, 256},    // q4_0

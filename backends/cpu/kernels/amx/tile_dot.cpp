@@ -224,12 +224,10 @@ __attribute__((always_inline)) inline void fold(const int32_t* record, const flo
   }
 }
 
-// Adds a record's products [kTileRows][kStripRows], and its minimums times the half sums of its
-// columns, to the rows of out. Not inlined: the registers hold products.
+// Adds a record's minimums times the half sums of its columns to the rows of out.
 template <class W>
-__attribute__((noinline)) void fold_record(const uint8_t* record, const int32_t* half_sums,
-                                           uint32_t n_blocks, const float* products, float* out,
-                                           size_t out_stride) {
+void add_minimums(const uint8_t* record, const int32_t* half_sums, uint32_t n_blocks, float* out,
+                  size_t out_stride) {
   I32x16 sums[kTileRows];
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) sums[t] = broadcast_int(0);
   for (uint32_t b = 0; b < n_blocks; ++b) {
@@ -238,13 +236,25 @@ __attribute__((noinline)) void fold_record(const uint8_t* record, const int32_t*
       sums[t] = add_pair_products(sums[t], factors, half_sums[b * kTileRows + t]);
     }
   }
-  const F32x16 scale = W::scale(record, 0, 0), minimum = W::minimum(record, 0);
+  const F32x16 minimum = W::minimum(record, 0);
   const auto* units = reinterpret_cast<const float*>(half_sums) + kHalfSumBlocks * kTileRows;
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
     float* row = out + t * out_stride;
-    const F32x16 unit = mul(minimum, broadcast(units[t]));
-    const F32x16 before = fma(to_float(sums[t]), unit, load(row));
-    store(row, fma(load(products + t * kStripRows), scale, before));
+    store(row, fma(to_float(sums[t]), mul(minimum, broadcast(units[t])), load(row)));
+  }
+}
+
+// Adds a record's products [kTileRows][kStripRows], and its minimums, to the rows of out. Not
+// inlined: the registers hold products.
+template <class W>
+__attribute__((noinline)) void fold_record(const uint8_t* record, const int32_t* half_sums,
+                                           uint32_t n_blocks, const float* products, float* out,
+                                           size_t out_stride) {
+  if constexpr (W::kHasMinimum) add_minimums<W>(record, half_sums, n_blocks, out, out_stride);
+  const F32x16 scale = W::scale(record, 0, 0);
+  BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
+    float* row = out + t * out_stride;
+    store(row, fma(load(products + t * kStripRows), scale, load(row)));
   }
 }
 
