@@ -1,7 +1,6 @@
 #include "core/engine/row_math.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -42,24 +41,6 @@ std::vector<TokenLogprob> best_of(std::span<const float> row, size_t n) {
 }
 
 }  // namespace
-
-bool has_nan_or_infinity(std::span<const float> row) {
-  constexpr size_t kLanes = 16;
-  uint32_t lanes[kLanes] = {};
-  // The sign bit of the differences: magnitude above infinity (NaN); positive and above FLT_MAX.
-  const auto probe = [](float x) {
-    const auto bits = std::bit_cast<uint32_t>(x);
-    return (0x7f800000u - (bits & 0x7fffffffu)) | ((0x7f7fffffu - bits) & ~bits);
-  };
-  size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes) {
-    for (size_t k = 0; k < kLanes; ++k) lanes[k] |= probe(row[i + k]);
-  }
-  for (; i < row.size(); ++i) lanes[0] |= probe(row[i]);
-  uint32_t all = 0;
-  for (const uint32_t lane : lanes) all |= lane;
-  return (all >> 31) != 0;
-}
 
 int32_t argmax(std::span<const float> row) {
   const float max = max_of(row);

@@ -10,8 +10,6 @@
 
 namespace bp::engine {
 
-// NaN or +infinity: the row is no distribution.
-[[nodiscard]] bool has_nan_or_infinity(std::span<const float> row);
 // The lowest id among the greatest logits, or -1 where all are -inf.
 [[nodiscard]] int32_t argmax(std::span<const float> row);
 // Draws from softmax(row) by a uniform number u in [0, 1); -1 where all are -inf. Overwrites row.

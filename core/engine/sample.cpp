@@ -5,6 +5,7 @@
 #include <limits>
 #include <mutex>
 
+#include "backplane/softmax.hpp"
 #include "core/engine/device_rows.hpp"
 #include "core/engine/row_math.hpp"
 #include "core/plugin/thread_team.hpp"

@@ -31,13 +31,6 @@ uint32_t collect_best(const bp_sample_row& row, uint32_t k) {
   return n;
 }
 
-template <uint32_t N>
-bool any_reaches(const float* logits, float least) {
-  uint32_t any = 0;
-  for (uint32_t i = 0; i < N; ++i) any |= logits[i] >= least ? 1u : 0u;
-  return any != 0;
-}
-
 }  // namespace
 
 float max_logit(const bp_sample_row& row) {
@@ -49,16 +42,15 @@ float max_logit(const bp_sample_row& row) {
 }
 
 void gather(bp_sample_row& row, float threshold) {
-  constexpr uint32_t kBlock = 32;
+  const std::span<const float> logits(row.logits, row.n_vocab);
   const float least = std::max(threshold, std::numeric_limits<float>::lowest());
   uint32_t n = 0;
-  for (uint32_t begin = 0; begin < row.n_vocab; begin += kBlock) {
-    const uint32_t end = std::min(begin + kBlock, row.n_vocab);
-    // Mostly few are that great, and blocks are looked at by vectors.
-    if (end - begin == kBlock && !any_reaches<kBlock>(row.logits + begin, least)) continue;
-    for (uint32_t id = begin; id < end; ++id) {
-      row.candidates[n] = {static_cast<int32_t>(id), row.logits[id]};
-      n += row.logits[id] >= least ? 1 : 0;
+  for (size_t begin = 0; begin < logits.size();) {
+    begin += skip_below(logits.subspan(begin), least);  // mostly few are that great
+    const size_t end = std::min(begin + kSkipBlock, logits.size());
+    for (; begin < end; ++begin) {
+      row.candidates[n] = {static_cast<int32_t>(begin), logits[begin]};
+      n += logits[begin] >= least ? 1 : 0;
     }
   }
   row.n_candidates = n;

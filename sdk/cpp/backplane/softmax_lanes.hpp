@@ -1,0 +1,173 @@
+// The passes of softmax.hpp for vectors of BP_LANES floats. softmax.hpp includes this once for each
+// width, inside a namespace and for an instruction set; alone it is empty. Nothing of the standard
+// library is called: what the linker keeps of its inline functions may run on any processor.
+
+#ifdef BP_LANES
+
+inline constexpr size_t kLanes = BP_LANES;
+using FloatLanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+using IntLanes = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
+using WordLanes = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+using HalfLanes = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
+using DoubleLanes = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
+
+// Rows go by so many values in vectors, whatever the width, so that sums have one order.
+inline constexpr size_t kVectors = kPassValues / kLanes;
+
+struct Values {
+  FloatLanes of[kVectors];
+};
+// The first n of them, others are `rest`.
+BP_LANES_INLINE Values load_values(const float* from, size_t n, float rest) {
+  Values values;
+  for (FloatLanes& lanes : values.of) lanes = FloatLanes{} + rest;
+  __builtin_memcpy(&values, from, n * sizeof(float));
+  return values;
+}
+BP_LANES_INLINE Values load_values(const float* from) {
+  Values values;
+  for (size_t i = 0; i < kVectors; ++i) {
+    __builtin_memcpy(&values.of[i], from + i * kLanes, sizeof values.of[i]);
+  }
+  return values;
+}
+
+// Coefficients of Cephes' expf.
+BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
+  constexpr float kLeast = -87.0f;       // e^x is denormal soon after
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const FloatLanes least = FloatLanes{} + kLeast;
+  const FloatLanes clamped = x > least ? x : least;
+  const FloatLanes shifted = clamped * 1.44269504088896341f + kRound;
+  const FloatLanes n = shifted - kRound;
+  const FloatLanes r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts
+  FloatLanes p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const FloatLanes e = p * r * r + r + 1.0f;
+  const auto power = (FloatLanes)(((IntLanes)shifted + 127) << 23);
+  return x < least ? FloatLanes{} : e * power;
+}
+
+struct Sums {
+  DoubleLanes of[2 * kVectors] = {};
+  BP_LANES_INLINE void add(const Values& values) {
+    for (size_t i = 0; i < kVectors; ++i) {
+      HalfLanes halves[2];
+      __builtin_memcpy(halves, &values.of[i], sizeof halves);
+      of[2 * i] += __builtin_convertvector(halves[0], DoubleLanes);
+      of[2 * i + 1] += __builtin_convertvector(halves[1], DoubleLanes);
+    }
+  }
+  BP_LANES_INLINE double total() const {
+    double all[kPassValues];
+    __builtin_memcpy(all, of, sizeof all);
+    for (size_t n = kPassValues / 2; n > 0; n /= 2) {
+      for (size_t i = 0; i < n; ++i) all[i] += all[n + i];
+    }
+    return all[0];
+  }
+};
+
+inline bool has_nan_or_infinity(const float* row, size_t n) {
+  // The sign bit of the differences: magnitude above infinity (NaN); positive and above FLT_MAX.
+  WordLanes found[kVectors] = {};
+  const auto look = [&](const Values& values) __attribute__((always_inline)) {
+    for (size_t i = 0; i < kVectors; ++i) {
+      const auto bits = (WordLanes)values.of[i];
+      found[i] |= (0x7f800000u - (bits & 0x7fffffffu)) | ((0x7f7fffffu - bits) & ~bits);
+    }
+  };
+  size_t at = 0;
+  for (; at + kPassValues <= n; at += kPassValues) look(load_values(row + at));
+  if (at < n) look(load_values(row + at, n - at, 0));
+  uint32_t all[kPassValues], any = 0;
+  __builtin_memcpy(all, found, sizeof all);
+  for (const uint32_t word : all) any |= word;
+  return any >> 31 != 0;
+}
+
+inline float max_of(const float* row, size_t n) {
+  constexpr float kMinusInfinity = -__builtin_inff();
+  Values most[2];
+  for (Values& values : most) values = load_values(row, 0, kMinusInfinity);
+  const auto take = [](Values & best, const Values& values) __attribute__((always_inline)) {
+    for (size_t i = 0; i < kVectors; ++i) {
+      best.of[i] = values.of[i] > best.of[i] ? values.of[i] : best.of[i];
+    }
+  };
+  size_t at = 0;
+  for (; at + 2 * kPassValues <= n; at += 2 * kPassValues) {
+    take(most[0], load_values(row + at));
+    take(most[1], load_values(row + at + kPassValues));
+  }
+  for (; at < n; at += kPassValues) {
+    const size_t left = n - at;
+    take(most[0], load_values(row + at, left < kPassValues ? left : kPassValues, kMinusInfinity));
+  }
+  take(most[0], most[1]);
+  float all[kPassValues], max = kMinusInfinity;
+  __builtin_memcpy(all, most, sizeof all);
+  for (const float x : all) max = x > max ? x : max;
+  return max;
+}
+
+BP_LANES_INLINE Values exp_values(Values values, float max) {
+  for (FloatLanes& lanes : values.of) lanes = exp_lanes(lanes - max);
+  return values;
+}
+
+inline void exp_row(const float* row, size_t n, float max, float* out) {
+  for (size_t at = 0; at < n; at += kPassValues) {
+    const size_t left = n - at;
+    if (left >= kPassValues) {
+      const Values values = exp_values(load_values(row + at), max);
+      for (size_t i = 0; i < kVectors; ++i) {
+        __builtin_memcpy(out + at + i * kLanes, &values.of[i], sizeof values.of[i]);
+      }
+    } else {
+      const Values values = exp_values(load_values(row + at, left, max), max);
+      __builtin_memcpy(out + at, &values, left * sizeof(float));
+    }
+  }
+}
+
+inline double sum_of(const float* row, size_t n) {
+  Sums sums;
+  size_t at = 0;
+  for (; at + kPassValues <= n; at += kPassValues) sums.add(load_values(row + at));
+  if (at < n) sums.add(load_values(row + at, n - at, 0));
+  return sums.total();
+}
+
+inline double sum_exp(const float* row, size_t n, float max) {
+  Sums sums;
+  size_t at = 0;
+  for (; at + kPassValues <= n; at += kPassValues) {
+    sums.add(exp_values(load_values(row + at), max));
+  }
+  if (at < n) sums.add(exp_values(load_values(row + at, n - at, -__builtin_inff()), max));
+  return sums.total();
+}
+
+inline size_t skip_below(const float* row, size_t n, float least) {
+  size_t at = 0;
+  for (; at + kSkippedValues <= n; at += kSkippedValues) {
+    IntLanes reached = {};
+    for (size_t i = 0; i < kSkippedValues; i += kPassValues) {
+      for (const FloatLanes& lanes : load_values(row + at + i).of) reached |= lanes >= least;
+    }
+    uint64_t words[kLanes / 2], any = 0;
+    __builtin_memcpy(words, &reached, sizeof words);
+    for (const uint64_t word : words) any |= word;
+    if (any != 0) break;
+  }
+  return at;
+}
+
+inline constexpr RowPasses kPasses = {has_nan_or_infinity, max_of, exp_row, sum_of, sum_exp,
+                                      skip_below};
+
+#endif  // BP_LANES

@@ -1,0 +1,121 @@
+// Passes over rows of logits, by each of the processor's instruction sets.
+
+#include "backplane/softmax.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace bp {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr size_t kSizes[] = {0, 1, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 1000};
+
+std::vector<float> random_row(size_t n) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> row(n);
+  for (float& x : row) x = normal(random);
+  return row;
+}
+
+class SoftmaxTest : public testing::TestWithParam<const detail::RowPasses*> {};
+
+TEST_P(SoftmaxTest, FindsNanAndInfinityAnywhere) {
+  for (const size_t n : kSizes) {
+    std::vector<float> row = random_row(n);
+    if (n > 1) row[n / 3] = -kInfinity;
+    EXPECT_FALSE(GetParam()->has_nan_or_infinity(row.data(), n));
+    for (const float bad : {kInfinity, std::nanf(""), -std::nanf("")}) {
+      for (size_t at = 0; at < n; at = 2 * at + 1) {
+        std::vector<float> broken = row;
+        broken[at] = bad;
+        EXPECT_TRUE(GetParam()->has_nan_or_infinity(broken.data(), n)) << n << " " << at;
+      }
+    }
+  }
+}
+
+TEST_P(SoftmaxTest, FindsTheGreatestAndPassesOverNan) {
+  EXPECT_EQ(GetParam()->max_of(nullptr, 0), -kInfinity);
+  for (const size_t n : kSizes) {
+    for (size_t at = 0; at < n; at = 2 * at + 1) {
+      std::vector<float> row(n, -kInfinity);
+      row[(at + 1) % n] = std::nanf("");
+      row[at] = -4;
+      EXPECT_EQ(GetParam()->max_of(row.data(), n), -4) << n << " " << at;
+    }
+  }
+}
+
+TEST_P(SoftmaxTest, ExponentialsAreAccurateAndTheSameByAnyWidth) {
+  std::vector<float> row;
+  for (float x = 0; x > -86; x -= 0.0137f) row.push_back(3 + x);
+  std::vector<float> weights(row.size());
+  GetParam()->exp_row(row.data(), row.size(), 3, weights.data());
+  for (size_t i = 0; i < row.size(); ++i) {
+    const float x = row[i] - 3;
+    EXPECT_NEAR(static_cast<double>(weights[i]) / std::exp(static_cast<double>(x)), 1, 2e-7) << x;
+    EXPECT_EQ(weights[i], exp_nonpositive(x)) << x;
+  }
+}
+
+TEST_P(SoftmaxTest, FarAwayWeighsNothing) {
+  const std::vector<float> row = {-kInfinity, -90, 0};
+  std::vector<float> weights = row;
+  GetParam()->exp_row(weights.data(), 3, 0, weights.data());
+  EXPECT_EQ(weights, (std::vector<float>{0, 0, 1}));
+}
+
+TEST_P(SoftmaxTest, WritesNoFurtherThanTheRow) {
+  for (const size_t n : kSizes) {
+    const std::vector<float> row = random_row(n);
+    std::vector<float> weights(n + 1, -7);
+    GetParam()->exp_row(row.data(), n, 20, weights.data());
+    EXPECT_EQ(weights[n], -7);
+    EXPECT_TRUE(std::all_of(weights.begin(), weights.end() - 1, [](float w) { return w > 0; }));
+  }
+}
+
+TEST_P(SoftmaxTest, SumsHaveOneOrderByAnyWidth) {
+  const detail::RowPasses& narrowest = *detail::all_row_passes().back();
+  for (const size_t n : kSizes) {
+    const std::vector<float> row = random_row(n);
+    const float max = GetParam()->max_of(row.data(), n);
+    double sum = 0, weights = 0;
+    for (const float x : row) {
+      sum += static_cast<double>(x);
+      weights += std::exp(static_cast<double>(x) - static_cast<double>(max));
+    }
+    EXPECT_NEAR(GetParam()->sum_of(row.data(), n), sum, 1e-9 * static_cast<double>(n));
+    EXPECT_NEAR(GetParam()->sum_exp(row.data(), n, max), weights, 3e-7 * weights);
+    EXPECT_EQ(GetParam()->sum_of(row.data(), n), narrowest.sum_of(row.data(), n));
+    EXPECT_EQ(GetParam()->sum_exp(row.data(), n, max), narrowest.sum_exp(row.data(), n, max));
+  }
+}
+
+TEST_P(SoftmaxTest, SkipsWholeBlocksBelow) {
+  for (const size_t n : kSizes) {
+    std::vector<float> row(n, 1);
+    EXPECT_EQ(GetParam()->skip_below(row.data(), n, 2), n / kSkipBlock * kSkipBlock);
+    for (size_t at = 0; at < n; at = 2 * at + 1) {
+      row.assign(n, 1);
+      row[at] = 2;
+      const size_t whole = n / kSkipBlock * kSkipBlock;
+      EXPECT_EQ(GetParam()->skip_below(row.data(), n, 2),
+                std::min(at / kSkipBlock * kSkipBlock, whole));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, SoftmaxTest,
+                         testing::ValuesIn(detail::all_row_passes().begin(),
+                                           detail::all_row_passes().end()));
+
+}  // namespace
+}  // namespace bp
