@@ -142,9 +142,19 @@ inline double sum_of(const float* row, size_t n) {
   return sums.total();
 }
 
+BP_LANES_INLINE Values add(Values a, const Values& b) {
+  for (size_t i = 0; i < kVectors; ++i) a.of[i] += b.of[i];
+  return a;
+}
+
+// Two weights are added before they become doubles, which takes longest.
 inline double sum_exp(const float* row, size_t n, float max) {
   Sums sums;
   size_t at = 0;
+  for (; at + 2 * kPassValues <= n; at += 2 * kPassValues) {
+    const Values first = exp_values(load_values(row + at), max);
+    sums.add(add(first, exp_values(load_values(row + at + kPassValues), max)));
+  }
   for (; at + kPassValues <= n; at += kPassValues) {
     sums.add(exp_values(load_values(row + at), max));
   }
