@@ -28,9 +28,7 @@ inline constexpr size_t kSkippedValues = 64;
 #define BP_LANES_INLINE [[gnu::always_inline]] inline
 
 // Unrolled everywhere, and with no fused products, so that all give the same bits.
-#if defined(__clang__)
-#pragma clang fp contract(off)
-#else
+#if !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O3", "fp-contract=off")
 #endif
@@ -112,7 +110,7 @@ inline const RowPasses& row_passes() {
 
 // e^x for x <= 0, relative error below 2e-7; 0 below -87 and for -inf.
 [[nodiscard]] inline float exp_nonpositive(float x) {
-  return detail::lanes4::exp_lanes(detail::lanes4::FloatLanes{} + x)[0];
+  return detail::lanes4::exp_nonpositive(x);
 }
 
 // out[i] = e^(row[i] - max); out may be row itself.

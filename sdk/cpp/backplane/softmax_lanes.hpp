@@ -34,6 +34,9 @@ BP_LANES_INLINE Values load_values(const float* from) {
 
 // Coefficients of Cephes' expf.
 BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
   constexpr float kLeast = -87.0f;       // e^x is denormal soon after
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const FloatLanes least = FloatLanes{} + kLeast;
@@ -49,6 +52,10 @@ BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
   const FloatLanes e = p * r * r + r + 1.0f;
   const auto power = (FloatLanes)(((IntLanes)shifted + 127) << 23);
   return x < least ? FloatLanes{} : e * power;
+}
+
+inline float exp_nonpositive(float x) {
+  return exp_lanes(FloatLanes{} + x)[0];
 }
 
 struct Sums {
