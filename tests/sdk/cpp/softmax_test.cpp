@@ -13,7 +13,7 @@
 namespace bp {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kSizes[] = {0, 1, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 1000};
 
 std::vector<float> random_row(size_t n) {
@@ -29,9 +29,9 @@ class SoftmaxTest : public testing::TestWithParam<const detail::RowPasses*> {};
 TEST_P(SoftmaxTest, FindsNanAndInfinityAnywhere) {
   for (const size_t n : kSizes) {
     std::vector<float> row = random_row(n);
-    if (n > 1) row[n / 3] = -kInfinity;
+    if (n > 1) row[n / 3] = kMinusInfinity;
     EXPECT_FALSE(GetParam()->has_nan_or_infinity(row.data(), n));
-    for (const float bad : {kInfinity, std::nanf(""), -std::nanf("")}) {
+    for (const float bad : {-kMinusInfinity, std::nanf(""), -std::nanf("")}) {
       for (size_t at = 0; at < n; at = 2 * at + 1) {
         std::vector<float> broken = row;
         broken[at] = bad;
@@ -42,10 +42,10 @@ TEST_P(SoftmaxTest, FindsNanAndInfinityAnywhere) {
 }
 
 TEST_P(SoftmaxTest, FindsTheGreatestAndPassesOverNan) {
-  EXPECT_EQ(GetParam()->max_of(nullptr, 0), -kInfinity);
+  EXPECT_EQ(GetParam()->max_of(nullptr, 0), kMinusInfinity);
   for (const size_t n : kSizes) {
     for (size_t at = 0; at < n; at = 2 * at + 1) {
-      std::vector<float> row(n, -kInfinity);
+      std::vector<float> row(n, kMinusInfinity);
       row[(at + 1) % n] = std::nanf("");
       row[at] = -4;
       EXPECT_EQ(GetParam()->max_of(row.data(), n), -4) << n << " " << at;
@@ -66,7 +66,7 @@ TEST_P(SoftmaxTest, ExponentialsAreAccurateAndTheSameByAnyWidth) {
 }
 
 TEST_P(SoftmaxTest, FarAwayWeighsNothing) {
-  const std::vector<float> row = {-kInfinity, -90, 0};
+  const std::vector<float> row = {kMinusInfinity, -90, 0};
   std::vector<float> weights = row;
   GetParam()->exp_row(weights.data(), 3, 0, weights.data());
   EXPECT_EQ(weights, (std::vector<float>{0, 0, 1}));
