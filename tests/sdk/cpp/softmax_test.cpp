@@ -24,7 +24,7 @@ std::vector<float> random_row(size_t n) {
   return row;
 }
 
-class SoftmaxTest : public testing::TestWithParam<const detail::RowPasses*> {};
+class SoftmaxTest : public ::testing::TestWithParam<const detail::RowPasses*> {};
 
 TEST_P(SoftmaxTest, FindsNanAndInfinityAnywhere) {
   for (const size_t n : kSizes) {
@@ -114,8 +114,8 @@ TEST_P(SoftmaxTest, SkipsWholeBlocksBelow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, SoftmaxTest,
-                         testing::ValuesIn(detail::all_row_passes().begin(),
-                                           detail::all_row_passes().end()));
+                         ::testing::ValuesIn(detail::all_row_passes().begin(),
+                                             detail::all_row_passes().end()));
 
 }  // namespace
 }  // namespace bp
