@@ -12,6 +12,7 @@ namespace bp {
 namespace detail {
 
 struct RowPasses {
+  size_t n_lanes;
   bool (*has_nan_or_infinity)(const float* row, size_t n);
   float (*max_of)(const float* row, size_t n);
   void (*exp_row)(const float* row, size_t n, float max, float* out);

@@ -184,7 +184,7 @@ inline size_t skip_below(const float* row, size_t n, float least) {
   return at;
 }
 
-inline constexpr RowPasses kPasses = {has_nan_or_infinity, max_of, exp_row, sum_of, sum_exp,
-                                      skip_below};
+inline constexpr RowPasses kPasses = {kLanes,  has_nan_or_infinity, max_of, exp_row, sum_of,
+                                      sum_exp, skip_below};
 
 #endif  // BP_LANES

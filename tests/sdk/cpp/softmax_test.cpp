@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace bp {
@@ -115,7 +116,10 @@ TEST_P(SoftmaxTest, SkipsWholeBlocksBelow) {
 
 INSTANTIATE_TEST_SUITE_P(Widths, SoftmaxTest,
                          ::testing::ValuesIn(detail::all_row_passes().begin(),
-                                             detail::all_row_passes().end()));
+                                             detail::all_row_passes().end()),
+                         [](const auto& info) {
+                           return "Lanes" + std::to_string(info.param->n_lanes);
+                         });
 
 }  // namespace
 }  // namespace bp
