@@ -117,8 +117,8 @@ TEST_P(SoftmaxTest, SkipsWholeBlocksBelow) {
 INSTANTIATE_TEST_SUITE_P(Widths, SoftmaxTest,
                          ::testing::ValuesIn(detail::all_row_passes().begin(),
                                              detail::all_row_passes().end()),
-                         [](const auto& info) {
-                           return "Lanes" + std::to_string(info.param->n_lanes);
+                         [](const auto& width) {
+                           return "Lanes" + std::to_string(width.param->n_lanes);
                          });
 
 }  // namespace
