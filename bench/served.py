@@ -12,6 +12,7 @@ import http.client
 import json
 import pathlib
 import re
+import selectors
 import socket
 import statistics
 import subprocess
@@ -59,38 +60,48 @@ class Server:
         self.process.wait()
         self.folder.cleanup()
 
-    def stream(self, n_tokens, fields, times):
-        """Fills `times` with when each token came. Nothing is parsed before the last: the client shares
-        its cores with what it measures."""
+    def receive(self, n_sequences, n_tokens, fields):
+        """What each of n streams received, as (time, bytes). One thread waits for all of them and parses
+        nothing: the client shares its cores with what it measures."""
         body = json.dumps({"model": "m", "prompt": PROMPT, "max_tokens": n_tokens, "ignore_eos": True,
                            "stream": True, "return_token_ids": True, **fields})
         request = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
                    f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}")
-        received = []
-        with socket.create_connection(("127.0.0.1", self.port)) as connection:
-            connection.sendall(request.encode())
-            while data := connection.recv(65536):
-                received.append((time.monotonic(), data))
-        text = b"".join(data for _, data in received)
-        arrivals = iter(received)
-        end = 0
-        for ids in re.finditer(rb'"token_ids":\[([\d,]+)\]', text):
-            while end < ids.end():
-                at, data = next(arrivals)
-                end += len(data)
-            times.extend([at] * len(ids[1].split(b",")))
-        if len(times) != n_tokens:
-            raise RuntimeError(f"{len(times)} tokens of {n_tokens} came: {text[:400].decode()}")
+        streams = [[] for _ in range(n_sequences)]
+        with selectors.DefaultSelector() as selector:
+            for stream in streams:
+                connection = socket.create_connection(("127.0.0.1", self.port))
+                connection.sendall(request.encode())
+                selector.register(connection, selectors.EVENT_READ, stream)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    if data := key.fileobj.recv(65536):
+                        key.data.append((time.monotonic(), data))
+                    else:
+                        selector.unregister(key.fileobj)
+                        key.fileobj.close()
+        return streams
 
     def rate(self, n_sequences, n_tokens, fields):
-        times = [[] for _ in range(n_sequences)]
-        streams = [threading.Thread(target=self.stream, args=(n_tokens, fields, t)) for t in times]
-        for stream in streams:
-            stream.start()
-        for stream in streams:
-            stream.join()
+        times = [token_times(stream, n_tokens)
+                 for stream in self.receive(n_sequences, n_tokens, fields)]
         begin, end = max(t[0] for t in times), min(t[-1] for t in times)
         return sum(begin < at <= end for t in times for at in t) / (end - begin)
+
+
+def token_times(received, n_tokens):
+    """When each token of a stream came."""
+    text = b"".join(data for _, data in received)
+    arrivals = iter(received)
+    times, end = [], 0
+    for ids in re.finditer(rb'"token_ids":\[([\d,]+)\]', text):
+        while end < ids.end():
+            at, data = next(arrivals)
+            end += len(data)
+        times.extend([at] * len(ids[1].split(b",")))
+    if len(times) != n_tokens:
+        raise RuntimeError(f"{len(times)} tokens of {n_tokens} came: {text[:400].decode()}")
+    return times
 
 
 def bench_rate(program, model, threads, n_sequences, n_tokens):
