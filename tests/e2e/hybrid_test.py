@@ -60,7 +60,7 @@ class Hybrid(CommandTest):
         found = json.loads(self.assert_done(backplane("inspect", self.folder, "--json")))
         self.assertEqual(found["memory"]["state_bytes"], state_bytes)
         with self.serve({"max_step_tokens": 512}) as server:
-            self.assertIn("no prefix cache", server.log_text())
+            server.wait_logged("no prefix cache")
             alone = {prompt: self.answers(server, prompt)[0] for prompt in PROMPTS}
         self.assertEqual(len(set(alone.values())), len(PROMPTS))
         # Chunks of prompts among decodes, and more choices than sequences may run.

@@ -51,7 +51,7 @@ class PeakOf:
 
 
 def kv_bytes(server):
-    return float(re.search(r"KV blocks of .* \(([\d.]+) MB\)", server.log_text())[1]) * 1e6
+    return float(server.wait_logged(r"KV blocks of .* \(([\d.]+) MB\)")[1]) * 1e6
 
 
 def write_wordy_model(path, n_vocab=150_000, width=32):

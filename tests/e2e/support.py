@@ -215,6 +215,18 @@ class Server:
     def log_text(self):
         return b"".join(self.log).decode(errors="replace")
 
+    def wait_logged(self, pattern, seconds=10):
+        """The match of a pattern in the log. A line may come after what it tells of: a thread reads it."""
+        found = None
+
+        def logged():
+            nonlocal found
+            found = re.search(pattern, self.log_text())
+            return found
+
+        self.wait_until(logged, seconds, f"does not log {pattern!r}")
+        return found
+
     @property
     def url(self):
         return f"http://{self.host}:{self.port}"
