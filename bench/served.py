@@ -2,7 +2,7 @@
 """Decode through the server against `backplane bench`, in turn on the same file.
 
   bench/served.py --ours build/bin/backplane [--generate 128] [--rounds 3] [--threads 2]
-      [--sequences 1,4] [--sampler greedy,default] MODEL.gguf [MODEL.gguf ...]
+      [--sequences 1,4] [--sampler greedy,default] [--tolerance 0.05] MODEL.gguf [MODEL.gguf ...]
 
 A served rate is that of N streams with a short prompt each, from the moment when all of them have had
 their first token until the first of them ends; it holds sampling, detokenising, JSON and the sockets.
@@ -21,6 +21,7 @@ import threading
 import time
 
 PROMPT = "Once upon a time"
+GATHER_S = 0.001
 SAMPLERS = {"greedy": {"temperature": 0}, "default": {"temperature": 0.8, "top_p": 0.95}}
 
 
@@ -61,8 +62,9 @@ class Server:
         self.folder.cleanup()
 
     def receive(self, n_sequences, n_tokens, fields):
-        """What each of n streams received, as (time, bytes). One thread waits for all of them and parses
-        nothing: the client shares its cores with what it measures."""
+        """What each of n streams received, as (time, bytes). One thread waits for all of them, a moment
+        longer than for the first, and parses nothing: the client shares its cores with what it measures,
+        and would wake for each piece of a step."""
         body = json.dumps({"model": "m", "prompt": PROMPT, "max_tokens": n_tokens, "ignore_eos": True,
                            "stream": True, "return_token_ids": True, **fields})
         request = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
@@ -74,6 +76,8 @@ class Server:
                 connection.sendall(request.encode())
                 selector.register(connection, selectors.EVENT_READ, stream)
             while selector.get_map():
+                selector.select()
+                time.sleep(GATHER_S)
                 for key, _ in selector.select():
                     if data := key.fileobj.recv(65536):
                         key.data.append((time.monotonic(), data))
@@ -111,12 +115,39 @@ def bench_rate(program, model, threads, n_sequences, n_tokens):
     return json.loads(done.stdout)["results"][0]["tokens_per_s"]
 
 
+def compare(options, model, n_sequences, sampler):
+    """Prints what is served beside what `bench` reached right before and after, of the rounds in which
+    these two agree: the machine may have changed between others."""
+    arguments = (options.ours, model, options.threads, n_sequences, options.generate)
+    pairs = []
+    before = bench_rate(*arguments)
+    for _ in range(options.rounds):
+        with Server(options.ours, model, options.threads) as server:
+            server.rate(n_sequences, 32, SAMPLERS[sampler])  # warms up
+            served = server.rate(n_sequences, options.generate, SAMPLERS[sampler])
+        after = bench_rate(*arguments)
+        if abs(after / before - 1) <= options.tolerance:
+            pairs.append((served, (before + after) / 2))
+        before = after
+    name = f"{pathlib.Path(model).name[:38]:<38} {n_sequences:>3} streams, {sampler:<8}"
+    if not pairs:
+        print(f"{name} no round of {options.rounds} was settled", flush=True)
+        return
+    served, inside = (statistics.median(rates) for rates in zip(*pairs))
+    ratios = [a / b for a, b in pairs]
+    print(f"{name} served {served:8.1f}, bench {inside:8.1f}, ratio {statistics.median(ratios):.3f} "
+          f"({min(ratios):.3f} to {max(ratios):.3f}; {len(pairs)} of {options.rounds} rounds settled)",
+          flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--ours", default="build/bin/backplane")
     parser.add_argument("--generate", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tolerance", type=float, default=0.05,
+                        help="by which rates of bench around a settled round may differ")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sequences", default="1,4")
     parser.add_argument("--sampler", default="greedy,default")
@@ -124,18 +155,7 @@ def main():
     for model in options.models:
         for n_sequences in map(int, options.sequences.split(",")):
             for sampler in options.sampler.split(","):
-                ratios = []
-                for _ in range(options.rounds):
-                    inside = bench_rate(options.ours, model, options.threads, n_sequences,
-                                        options.generate)
-                    with Server(options.ours, model, options.threads) as server:
-                        server.rate(n_sequences, options.generate, SAMPLERS[sampler])  # warms up
-                        served = server.rate(n_sequences, options.generate, SAMPLERS[sampler])
-                    ratios.append(served / inside)
-                print(f"{pathlib.Path(model).name[:38]:<38} {n_sequences:>3} streams, {sampler:<8} "
-                      f"served {served:8.1f}, bench {inside:8.1f}, ratio "
-                      f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
-                      flush=True)
+                compare(options, model, n_sequences, sampler)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ void emit(Events& events, Mailbox& mailbox) {
     if (event.has_finish) sink.on_finish(event.choice, std::move(event.finish));
     if (event.has_finish && --request.n_unfinished == 0) mailbox.note_request_ended();
   }
+  for (const Event& event : events) event.request->request.sink->flush();
   events.clear();
 }
 

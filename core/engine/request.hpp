@@ -54,6 +54,8 @@ class Sink {
   virtual void on_prompt_logprobs(std::vector<PositionLogprobs> logprobs) = 0;
   virtual void on_delta(uint32_t choice, Delta delta) = 0;
   virtual void on_finish(uint32_t choice, Finish finish) = 0;
+  // After the events of a step, those of all requests: a sink that passes them on may do so now.
+  virtual void flush() {}
 };
 
 struct Request {

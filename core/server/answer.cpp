@@ -22,6 +22,9 @@ class PromptSink : public engine::Sink {
   void on_finish(uint32_t choice, engine::Finish finish) override {
     guarded([&] { answer_->on_finish(prompt_ * answer_->n_ + choice, std::move(finish)); });
   }
+  void flush() override {
+    guarded([&] { answer_->exchange().flush(); });
+  }
 
  private:
   // The engine's thread gets no exception: where memory is short this answer ends, not the step.
@@ -57,6 +60,7 @@ void Answer::open(std::vector<engine::RequestId> ids) {
   ids_ = std::move(ids);
   open_ = true;
   advance();
+  exchange_->flush();
 }
 
 void Answer::drop() {

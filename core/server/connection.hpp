@@ -20,6 +20,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "core/server/http.hpp"
+#include "core/server/outbox.hpp"
 
 namespace bp::server {
 
@@ -29,6 +30,7 @@ class Connection;
 // when the server is gone.
 struct Shared {
   boost::asio::io_context io{1};
+  Outbox outbox{io};
   boost::asio::thread_pool workers{2};
   HttpLimits limits;
   Router router;

@@ -4,13 +4,10 @@
 #include <utility>
 
 #include <spdlog/spdlog.h>
-#include <boost/asio/post.hpp>
 
 #include "core/server/connection.hpp"
 
 namespace bp::server {
-
-namespace asio = boost::asio;
 
 namespace {
 
@@ -21,40 +18,52 @@ class ConnectionExchange : public Exchange {
       : shared_(std::move(shared)), connection_(std::move(connection)), id_(id) {}
   ~ConnectionExchange() override {
     try {
-      post([id = id_](Connection& c) { c.abandoned(id); });
+      put([id = id_](Connection& c) { c.abandoned(id); });
+      flush();
     } catch (const std::exception& e) {
       spdlog::error("a connection could not be told of its request's end: {}", e.what());
     }
   }
 
   void send(HttpResponse response) override {
-    post([id = id_, r = std::move(response)](Connection& c) mutable { c.send(id, std::move(r)); });
+    put([id = id_, r = std::move(response)](Connection& c) mutable { c.send(id, std::move(r)); });
+    flush();
   }
   void start_stream(std::string type) override {
-    post([id = id_, t = std::move(type)](Connection& c) { c.start_stream(id, t); });
+    put([id = id_, t = std::move(type)](Connection& c) { c.start_stream(id, t); });
   }
   void write(std::string piece) override {
-    post([id = id_, p = std::move(piece)](Connection& c) { c.write(id, p); });
+    put([id = id_, p = std::move(piece)](Connection& c) { c.write(id, p); });
   }
   void end_stream() override {
-    post([id = id_](Connection& c) { c.end_stream(id); });
+    put([id = id_](Connection& c) { c.end_stream(id); });
+    flush();
   }
+  void flush() override { shared_->outbox.send(); }
   void on_gone(std::function<void()> gone) override {
-    auto shared_gone = std::make_shared<std::function<void()>>(std::move(gone));
-    asio::post(shared_->io, [weak = connection_, id = id_, shared_gone] {
+    shared_->outbox.put([weak = connection_, id = id_, gone = std::move(gone)] {
       if (const auto connection = weak.lock()) {
-        connection->set_gone(id, std::move(*shared_gone));
+        connection->set_gone(id, gone);
       } else {
-        (*shared_gone)();
+        gone();
       }
     });
+    flush();
   }
 
  private:
+  // A connection that cannot take its call ends: its answer would go on with a gap.
   template <class F>
-  void post(F&& f) {
-    asio::post(shared_->io, [weak = connection_, f = std::forward<F>(f)]() mutable {
-      if (const auto connection = weak.lock()) f(*connection);
+  void put(F&& f) {
+    shared_->outbox.put([weak = connection_, f = std::forward<F>(f)]() mutable {
+      const auto connection = weak.lock();
+      if (connection == nullptr) return;
+      try {
+        f(*connection);
+      } catch (...) {
+        connection->close_now();
+        throw;
+      }
     });
   }
 

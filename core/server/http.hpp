@@ -39,10 +39,12 @@ class Exchange {
   // The whole answer. Once, and not after start_stream.
   virtual void send(HttpResponse response) = 0;
 
-  // A streamed answer: start, pieces, end.
+  // A streamed answer: start, pieces, end. What is begun and written goes out with flush() or the end,
+  // that of all exchanges together: a step writes to many streams.
   virtual void start_stream(std::string content_type) = 0;
   virtual void write(std::string piece) = 0;
   virtual void end_stream() = 0;
+  virtual void flush() = 0;
 
   // `gone` is called once, on a server thread, if the client goes away (or is too slow to read)
   // before the answer is complete; at once if it already has.

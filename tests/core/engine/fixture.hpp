@@ -41,13 +41,16 @@ class CollectingSink final : public Sink {
   void on_prompt_logprobs(std::vector<PositionLogprobs> logprobs) override;
   void on_delta(uint32_t choice, Delta delta) override;
   void on_finish(uint32_t choice, Finish finish) override;
+  void flush() override {
+    if (on_flush) on_flush();
+  }
 
   // Waits for n choices; fails the test where they do not end.
   std::vector<Answer> wait(uint32_t n = 1);
   void wait_for_tokens(size_t n);
   [[nodiscard]] std::vector<PositionLogprobs> prompt_logprobs();
   [[nodiscard]] uint32_t n_prompt_logprobs_calls();
-  std::function<void()> on_token;  // on the engine's thread
+  std::function<void()> on_token, on_flush;  // on the engine's thread
 
  private:
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -11,6 +12,7 @@
 namespace bp::engine::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 
 class GenerationTest : public EngineTest {};
@@ -45,6 +47,25 @@ TEST_F(GenerationTest, BatchEqualsAlone) {
     EXPECT_EQ(sinks[i]->wait()[0].tokens, greedy(make_prompt(i, 5 + 4 * i), 25)) << i;
   }
   EXPECT_GT(model.max_sequences, 8u);
+}
+
+TEST_F(GenerationTest, SinksAreFlushedWhenAllOfAStepAreTold) {
+  start();
+  std::promise<void> submitted;
+  model.before_step = [all_there = submitted.get_future().share()] { all_there.wait(); };
+  std::string told;
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (const char name : {'a', 'b', 'c'}) {
+    auto sink = sinks.emplace_back(std::make_shared<CollectingSink>());
+    sink->on_token = [&told, name] { told += name; };
+    sink->on_flush = [&told, name] { told += static_cast<char>(name - 'a' + 'A'); };
+    ASSERT_TRUE(try_submit(make_request(make_prompt(1, 5), 3), sink).ok());
+  }
+  submitted.set_value();
+  for (const auto& sink : sinks) EXPECT_EQ(sink->wait()[0].tokens.size(), 3u);
+  engine.reset();
+  // The first is a step ahead of the others if it was taken in before they came.
+  EXPECT_THAT(told, AnyOf("aAabcABCabcABCbcBC", "abcABCabcABCabcABC"));
 }
 
 TEST_F(GenerationTest, EndOfGenerationIsNoPartOfTheText) {

@@ -36,6 +36,7 @@ struct ClientView : Exchange {
   void start_stream(std::string content_type) override;
   void write(std::string piece) override;
   void end_stream() override;
+  void flush() override {}
   void on_gone(std::function<void()> gone) override;
 
   void wait_for_end();

@@ -289,6 +289,7 @@ TEST_F(HttpServerTest, StreamsPieces) {
   ASSERT_NE(exchange, nullptr);
   exchange->start_stream("text/event-stream");
   exchange->write("data: 1\n\n");
+  exchange->flush();
   EXPECT_THAT(client.read_until("9\r\ndata: 1\n\n\r\n"),
               HasSubstr("Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"));
   exchange->write("data: 2\n\n");
@@ -341,6 +342,7 @@ TEST_F(HttpServerTest, GivesUpOnAClientThatDoesNotRead) {
   ASSERT_NE(exchange, nullptr);
   exchange->start_stream("text/event-stream");
   for (int i = 0; i < 200; ++i) exchange->write(std::string(1 << 17, 'x'));
+  exchange->flush();
   EXPECT_TRUE(client_gone_within(5s));
 }
 
