@@ -19,7 +19,7 @@ class MinP final : public Stage {
     if (std::isinf(max)) return {};
     const float least = max + log_p_;
     if (is_dense(row)) {
-      gather(row, least);
+      gather(row, least, row.n_vocab);
       return {};
     }
     const auto all = candidates(row);

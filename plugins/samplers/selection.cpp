@@ -10,7 +10,8 @@ namespace bp::samplers {
 
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMinusInfinity = -kInfinity;
 
 // Best candidates of a dense row in one pass: a buffer above a threshold, which rises whenever the
 // buffer is full and cut back to k.
@@ -41,12 +42,13 @@ float max_logit(const bp_sample_row& row) {
       ->logit;
 }
 
-void gather(bp_sample_row& row, float threshold) {
+bool gather(bp_sample_row& row, float threshold, uint32_t limit) {
   const std::span<const float> logits(row.logits, row.n_vocab);
   const float least = std::max(threshold, std::numeric_limits<float>::lowest());
   uint32_t n = 0;
   for (size_t begin = 0; begin < logits.size();) {
-    begin += skip_below(logits.subspan(begin), least);  // mostly few are that great
+    if (n > limit) return false;
+    begin += skip_outside(logits.subspan(begin), least, kInfinity);  // mostly few are that great
     const size_t end = std::min(begin + kSkipBlock, logits.size());
     for (; begin < end; ++begin) {
       row.candidates[n] = {static_cast<int32_t>(begin), logits[begin]};
@@ -55,6 +57,7 @@ void gather(bp_sample_row& row, float threshold) {
   }
   row.n_candidates = n;
   row.order = BP_ORDER_NONE;
+  return true;
 }
 
 void keep_best(bp_sample_row& row, uint32_t k) {

@@ -24,8 +24,8 @@ namespace bp::samplers {
 [[nodiscard]] float max_logit(const bp_sample_row& row);
 
 // The dense row becomes sparse: ids with a logit of at least `threshold`, ascending, but -inf
-// never.
-void gather(bp_sample_row& row, float threshold);
+// never. Where they are more than about `limit` the row stays and the answer is false.
+bool gather(bp_sample_row& row, float threshold, uint32_t limit);
 // The row, dense or sparse, keeps its k best candidates, best first. k >= 1.
 void keep_best(bp_sample_row& row, uint32_t k);
 // Moves the fewest items, in the order `before`, whose weights reach `mass` to the front, in any

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <new>
+#include <vector>
 
 #include "backplane/softmax.hpp"
 #include "selection.hpp"
@@ -9,62 +13,66 @@ namespace bp::samplers {
 
 namespace {
 
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
 auto weight_below(float max) {
   return
       [max](const bp_candidate& c) { return static_cast<double>(exp_nonpositive(c.logit - max)); };
 }
 
-double total_weight(bp_sample_row& row, float max) {
+double weight_of(std::span<const bp_candidate> candidates, float max) {
   const auto weight = weight_below(max);
   double total = 0;
-  for (const bp_candidate& c : candidates(row)) total += weight(c);
+  for (const bp_candidate& c : candidates) total += weight(c);
   return total;
 }
+double total_weight(bp_sample_row& row, float max) {
+  return weight_of(candidates(row), max);
+}
 
-// Weights e^(logit - max) of a dense row, summed by the logit's distance from the greatest.
-class MassByDistance {
- public:
-  MassByDistance(std::span<const float> logits, float max) : max_(max) {
-    float weights[kBlock];
-    for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
-      const auto block = logits.subspan(begin, std::min(kBlock, logits.size() - begin));
-      exp_row(block, max, weights);
-      for (size_t i = 0; i < block.size(); ++i) {
-        mass_[i % kBanks][slice_of(block[i])] += static_cast<double>(weights[i]);
+// Weights from `high` on are within a mass, those below `low` beyond it; `low` is above 0.
+struct Edge {
+  float low, high;
+};
+
+// Where the weights of a row, greatest first, reach `mass`, which is above 0: found by sums from
+// several thresholds at once, until little weighs between two of them.
+Edge find_edge(std::span<const float> weights, double mass) {
+  constexpr double kMargin = 2e-5;    // of what rounding takes from sums_from
+  constexpr double kFew = 128;        // weights to be put in order
+  constexpr int kMostPasses = 14;     // the bits of a float, and a little more
+  constexpr float kUsual = 0x1p-20f;  // the edge is mostly above it
+  Edge edge{std::numeric_limits<float>::min(), std::nextafter(1.0f, 2.0f)};
+  double sum_low = std::numeric_limits<double>::infinity(), sum_high = 0;
+  float from = kUsual;
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    if (sum_low - sum_high <= kFew * static_cast<double>(edge.low)) break;
+    // By the bits of floats, so that their ratios are about the same.
+    const auto first = std::bit_cast<uint32_t>(from), last = std::bit_cast<uint32_t>(edge.high);
+    const auto step = (last - first) / static_cast<uint32_t>(kThresholds + 1);
+    if (step == 0) break;
+    float least[kThresholds];
+    for (uint32_t t = 0; t < kThresholds; ++t) {
+      least[t] = std::bit_cast<float>(first + (t + 1) * step);
+    }
+    double sums[kThresholds];
+    sums_from(weights, least, sums);
+    for (size_t t = 0; t < kThresholds; ++t) {
+      if (sums[t] >= mass * (1 + kMargin) && least[t] > edge.low) {
+        edge.low = least[t];
+        sum_low = sums[t];
       }
     }
-    for (size_t s = 0; s < kSlices; ++s) {
-      for (size_t bank = 1; bank < kBanks; ++bank) mass_[0][s] += mass_[bank][s];
-      total_ += mass_[0][s];
+    for (size_t t = kThresholds; t-- > 0;) {
+      if (sums[t] < mass * (1 - kMargin) && least[t] < edge.high) {
+        edge.high = least[t];
+        sum_high = sums[t];
+      }
     }
+    from = edge.low;
   }
-  [[nodiscard]] double total() const { return total_; }
-
-  // The slice in which the masses of slices, nearest first, reach `mass`; takes those before from
-  // it.
-  [[nodiscard]] uint32_t reach(double& mass) const {
-    uint32_t slice = 0;
-    while (slice + 1 < kSlices && mass_[0][slice] < mass) mass -= mass_[0][slice++];
-    return slice;
-  }
-
-  // Monotonic; those far away, -inf too, share the last one.
-  [[nodiscard]] uint32_t slice_of(float logit) const {
-    const float distance = (max_ - logit) * kSlicesPerUnit;
-    constexpr auto kLast = static_cast<float>(kSlices - 1);
-    return static_cast<uint32_t>(distance < kLast ? distance : kLast);
-  }
-
- private:
-  static constexpr size_t kBlock = 256;
-  static constexpr size_t kSlices = 512;
-  static constexpr float kSlicesPerUnit = 16;  // weights of a slice differ by 6 %
-  static constexpr size_t kBanks = 4;          // additions to one slice would wait for each other
-
-  float max_;
-  double total_ = 0;
-  double mass_[kBanks][kSlices] = {};
-};
+  return edge;
+}
 
 // Holtzman et al., "The curious case of neural text degeneration" (2019).
 class TopP final : public Stage {
@@ -101,41 +109,58 @@ class TopP final : public Stage {
   // Where few candidates near the greatest have the mass, as models mostly are. Else the row stays.
   bool keep_near(bp_sample_row& row, float max) const {
     constexpr float kNear = 8;             // logits this far below weigh 1/3000
-    const uint32_t few = row.n_vocab / 8;  // more are dearer to order than to sum by distance
+    constexpr double kRounding = 1e-6;     // of sums of float weights
+    const uint32_t few = row.n_vocab / 8;  // more are dearer to order than to find their edge
+    const std::span<const float> logits(row.logits, row.n_vocab);
     bp_sample_row near = row;
-    gather(near, max - kNear);
-    if (near.n_candidates > few) return false;
-    const double mass = p_ * sum_exp({row.logits, row.n_vocab}, max);
-    if (total_weight(near, max) < mass) return false;
-    near.n_candidates = static_cast<uint32_t>(select(candidates(near), max, mass));
+    if (!gather(near, max - kNear, few)) return false;
+    const double weight = total_weight(near, max);
+    // Mostly one cut holds whatever the rest weighs within its bounds; else its exponentials tell.
+    const double most = bound_exp_below(logits, max, max - kNear);
+    const double least_mass = p_ * (weight + most / kBoundExcess) * (1 - kRounding);
+    const double most_mass = p_ * (weight + most) * (1 + kRounding);
+    if (weight < least_mass) return false;
+    size_t n_kept = select(candidates(near), max, least_mass);
+    if (weight_of(candidates(near).first(n_kept), max) < most_mass) {
+      const double mass = p_ * sum_exp(logits, max);
+      if (weight < mass) return false;
+      n_kept = select(candidates(near), max, mass);
+    }
+    near.n_candidates = static_cast<uint32_t>(n_kept);
     row = near;
     return true;
   }
 
-  // Only the slice in which the mass is reached needs an order. It gathers at the end of the
-  // candidates' room, what is before it at the front.
-  void keep_dense(bp_sample_row& row, float max) const {
-    const MassByDistance by_distance({row.logits, row.n_vocab}, max);
-    double mass = p_ * by_distance.total();
-    const uint32_t last = by_distance.reach(mass);
-    uint32_t n_before = 0, edge = row.n_vocab;
-    for (uint32_t id = 0; id < row.n_vocab; ++id) {
-      const float logit = row.logits[id];
-      const uint32_t slice = by_distance.slice_of(logit);
-      // Twice from registers: a copy would wait for the halves of the one before it.
-      const bp_candidate own{static_cast<int32_t>(id), logit};
-      row.candidates[edge - 1] = own;
-      row.candidates[n_before] = own;
-      n_before += slice < last ? 1 : 0;
-      edge -= slice == last && std::isfinite(logit) ? 1 : 0;
+  // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached
+  // need an order.
+  void keep_dense(bp_sample_row& row, float max) {
+    const std::span<float> logits(row.logits, row.n_vocab);
+    const std::span<float> weights(new (row.candidates) float[row.n_vocab], row.n_vocab);
+    exp_row(logits, max, weights.data());
+    double mass = std::max(p_ * sum_of(weights), std::numeric_limits<double>::min());
+    const Edge edge = find_edge(weights, mass);
+    at_edge_.clear();
+    for (size_t begin = 0; begin < weights.size();) {
+      begin += skip_outside(weights.subspan(begin), edge.low, edge.high);
+      const size_t end = std::min(begin + kSkipBlock, weights.size());
+      for (; begin < end; ++begin) {
+        if (weights[begin] < edge.low || weights[begin] >= edge.high) continue;
+        at_edge_.push_back({static_cast<int32_t>(begin), logits[begin]});
+      }
     }
-    const std::span<bp_candidate> at_edge(row.candidates + n_before, row.n_vocab - edge);
-    std::copy_n(row.candidates + edge, at_edge.size(), at_edge.data());
-    row.n_candidates = n_before + static_cast<uint32_t>(select(at_edge, max, mass));
-    row.order = BP_ORDER_NONE;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      logits[i] = weights[i] < edge.low ? kMinusInfinity : logits[i];
+      weights[i] = weights[i] < edge.high ? 0 : weights[i];
+    }
+    mass -= sum_of(weights);
+    const size_t n_kept = select(at_edge_, max, mass);
+    for (size_t i = n_kept; i < at_edge_.size(); ++i) {
+      logits[static_cast<size_t>(at_edge_[i].id)] = kMinusInfinity;
+    }
   }
 
   double p_;
+  std::vector<bp_candidate> at_edge_;
 };
 
 }  // namespace

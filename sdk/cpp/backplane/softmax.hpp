@@ -9,8 +9,10 @@
 
 namespace bp {
 
-// Values that skip_below looks at together.
+// Values that skip_outside looks at together.
 inline constexpr size_t kSkipBlock = 64;
+// Sums that sums_from makes in one pass.
+inline constexpr size_t kThresholds = 4;
 
 namespace detail {
 
@@ -21,7 +23,9 @@ struct RowPasses {
   void (*exp_row)(const float* row, size_t n, float max, float* out);
   double (*sum_of)(const float* row, size_t n);
   double (*sum_exp)(const float* row, size_t n, float max);
-  size_t (*skip_below)(const float* row, size_t n, float least);
+  double (*bound_exp_below)(const float* row, size_t n, float max, float least);
+  void (*sums_from)(const float* values, size_t n, const float* least, double* sums);
+  size_t (*skip_outside)(const float* row, size_t n, float least, float bound);
 };
 
 inline constexpr size_t kPassValues = 16;
@@ -131,9 +135,24 @@ inline void exp_row(std::span<const float> row, float max, float* out) {
   return detail::row_passes().sum_exp(row.data(), row.size(), max);
 }
 
-// How many values at the front, whole blocks of kSkipBlock, are all below `least`.
-[[nodiscard]] inline size_t skip_below(std::span<const float> row, float least) {
-  return detail::row_passes().skip_below(row.data(), row.size(), least);
+// At least the sum of e^(x - max) over all x < least, and at most kBoundExcess times it; but what
+// is below max - 87 may count for nothing. A fifth of the time of sum_exp.
+inline constexpr double kBoundExcess = 1.065;
+[[nodiscard]] inline double bound_exp_below(std::span<const float> row, float max, float least) {
+  return detail::row_passes().bound_exp_below(row.data(), row.size(), max, least);
+}
+
+// sums[t]: of the values >= least[t], which is above 0; no value is below 0. Within 1e-5 of its
+// size.
+inline void sums_from(std::span<const float> values, std::span<const float, kThresholds> least,
+                      std::span<double, kThresholds> sums) {
+  detail::row_passes().sums_from(values.data(), values.size(), least.data(), sums.data());
+}
+
+// How many values at the front, whole blocks of kSkipBlock, are all below `least` or not below
+// `bound`.
+[[nodiscard]] inline size_t skip_outside(std::span<const float> row, float least, float bound) {
+  return detail::row_passes().skip_outside(row.data(), row.size(), least, bound);
 }
 
 }  // namespace bp

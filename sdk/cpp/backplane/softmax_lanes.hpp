@@ -54,6 +54,14 @@ BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
   return x < least ? FloatLanes{} : e * power;
 }
 
+// Of x <= 0, at least e^x and at most 1.062 times it: a straight line between powers of two.
+// Whatever is below -87 may be 0.
+BP_LANES_INLINE FloatLanes bound_exp_lanes(FloatLanes x) {
+  constexpr float kOne = 8388608.0f;  // of a float's exponent, in its bits
+  const FloatLanes bits = x * (1.44269504088896341f * kOne) + 127 * kOne;
+  return (FloatLanes) __builtin_convertvector(bits > 0 ? bits : FloatLanes{}, IntLanes);
+}
+
 inline float exp_nonpositive(float x) {
   return exp_lanes(FloatLanes{} + x)[0];
 }
@@ -149,6 +157,9 @@ inline double sum_of(const float* row, size_t n) {
   return sums.total();
 }
 
+// Values whose sums are floats before they become doubles.
+inline constexpr size_t kChunk = 64 * kPassValues;
+
 BP_LANES_INLINE Values add(Values a, const Values& b) {
   for (size_t i = 0; i < kVectors; ++i) a.of[i] += b.of[i];
   return a;
@@ -170,12 +181,55 @@ inline double sum_exp(const float* row, size_t n, float max) {
   return sums.total();
 }
 
-inline size_t skip_below(const float* row, size_t n, float least) {
+// Rounding, of the line's float and of sums, is below a thousandth.
+inline double bound_exp_below(const float* row, size_t n, float max, float least) {
+  Sums sums;
+  for (size_t at = 0; at < n;) {
+    const size_t end = n - at > kChunk ? at + kChunk : n;
+    Values chunk = {};
+    const auto take = [&](const Values& values) __attribute__((always_inline)) {
+      for (size_t i = 0; i < kVectors; ++i) {
+        const FloatLanes bound = bound_exp_lanes(values.of[i] - max);
+        chunk.of[i] += values.of[i] < least ? bound : FloatLanes{};
+      }
+    };
+    for (; at + kPassValues <= end; at += kPassValues) take(load_values(row + at));
+    if (at < end) take(load_values(row + at, end - at, least));
+    at = end;
+    sums.add(chunk);
+  }
+  return sums.total() * 1.001;
+}
+
+inline void sums_from(const float* values, size_t n, const float* least, double* sums) {
+  Sums totals[kThresholds];
+  FloatLanes thresholds[kThresholds];
+  for (size_t t = 0; t < kThresholds; ++t) thresholds[t] = FloatLanes{} + least[t];
+  for (size_t at = 0; at < n;) {
+    const size_t end = n - at > kChunk ? at + kChunk : n;
+    Values chunk[kThresholds] = {};
+    const auto take = [&](const Values& some) __attribute__((always_inline)) {
+      for (size_t t = 0; t < kThresholds; ++t) {
+        for (size_t i = 0; i < kVectors; ++i) {
+          chunk[t].of[i] += some.of[i] >= thresholds[t] ? some.of[i] : FloatLanes{};
+        }
+      }
+    };
+    for (; at + kPassValues <= end; at += kPassValues) take(load_values(values + at));
+    if (at < end) take(load_values(values + at, end - at, 0));
+    at = end;
+    for (size_t t = 0; t < kThresholds; ++t) totals[t].add(chunk[t]);
+  }
+  for (size_t t = 0; t < kThresholds; ++t) sums[t] = totals[t].total();
+}
+
+inline size_t skip_outside(const float* row, size_t n, float least, float bound) {
   size_t at = 0;
   for (; at + kSkipBlock <= n; at += kSkipBlock) {
     IntLanes reached = {};
     for (size_t i = 0; i < kSkipBlock; i += kPassValues) {
-      for (const FloatLanes& lanes : load_values(row + at + i).of) reached |= lanes >= least;
+      for (const FloatLanes& lanes : load_values(row + at + i).of)
+        reached |= (lanes >= least) & (lanes < bound);
     }
     uint64_t words[kLanes / 2], any = 0;
     __builtin_memcpy(words, &reached, sizeof words);
@@ -185,7 +239,9 @@ inline size_t skip_below(const float* row, size_t n, float least) {
   return at;
 }
 
-inline constexpr RowPasses kPasses = {kLanes,  has_nan_or_infinity, max_of, exp_row, sum_of,
-                                      sum_exp, skip_below};
+inline constexpr RowPasses kPasses = {
+    kLanes,  has_nan_or_infinity, max_of,    exp_row,      sum_of,
+    sum_exp, bound_exp_below,     sums_from, skip_outside,
+};
 
 #endif  // BP_LANES

@@ -100,8 +100,8 @@ class TruncationTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(TruncationTest, KeepsWhatTheOracleKeeps) {
   for (const double value : GetParam().values) {
-    for (uint32_t seed = 0; seed < 12; ++seed) {
-      const uint32_t n = seed < 6 ? 50 : 3000;
+    for (uint32_t seed = 0; seed < 15; ++seed) {
+      const uint32_t n = seed < 6 ? 50 : seed < 12 ? 3000 : 20000;
       const auto logits = random_logits(n, seed, 0.5f + static_cast<float>(seed % 6));
       const auto stage = make_stage(GetParam().stage, fields(value), n);
       ASSERT_TRUE(stage.has_value());
@@ -139,6 +139,33 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"min_p", min_p_oracle, {0.0001, 0.05, 0.5, 1.0}},
                       Case{"typical_p", typical_p_oracle, {0.0, 0.2, 0.7, 0.95}}),
     [](const auto& param) { return param.param.stage; });
+
+// As models mostly are: few candidates far above many, which have the mass or just miss it.
+TEST(TopPTest, KeepsWhatTheOracleKeepsOfPeakedRows) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    auto logits = random_logits(5000, seed, 1.0f);
+    const float above = 6 + 0.15f * static_cast<float>(seed);
+    std::mt19937 random(seed);
+    for (int i = 0; i < 12; ++i) logits[random() % 5000] = above + 0.2f * static_cast<float>(i);
+    for (const double p : {0.0, 0.3, 0.9, 0.95, 0.999}) {
+      const auto stage = make_stage("top_p", {{"top_p", p}}, 5000);
+      ASSERT_TRUE(stage.has_value());
+      const auto expected = top_p_oracle(to_candidates(logits), p);
+      EXPECT_EQ(ids(sorted(run_dense(*stage, logits))), ids(expected)) << seed << " " << p;
+    }
+  }
+}
+
+TEST(TopPTest, OneStageTakesRowAfterRow) {
+  const auto stage = make_stage("top_p", {{"top_p", 0.9}}, 3000);
+  ASSERT_TRUE(stage.has_value());
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    const auto logits = random_logits(3000, seed, 0.5f);
+    const auto expected = top_p_oracle(to_candidates(logits), 0.9);
+    EXPECT_NEAR(static_cast<double>(run_dense(*stage, logits).size()),
+                static_cast<double>(expected.size()), 1);
+  }
+}
 
 TEST(NeutralTest, NeutralFieldsLeaveTheStageOut) {
   for (const char* name : {"penalties", "top_k", "typical_p", "top_p", "min_p", "temperature"}) {

@@ -100,16 +100,62 @@ TEST_P(SoftmaxTest, SumsHaveOneOrderByAnyWidth) {
   }
 }
 
-TEST_P(SoftmaxTest, SkipsWholeBlocksBelow) {
+TEST_P(SoftmaxTest, BoundsTheSumOfWhatIsBelow) {
+  for (const size_t n : {0, 1, 15, 16, 17, 1000, 1023, 1024, 1025, 5000}) {
+    std::vector<float> row = random_row(n);
+    if (n > 3) row[n / 3] = kMinusInfinity;
+    const float max = 12, least = 1;
+    double sum = 0;
+    for (const float x : row) {
+      if (x < least) sum += std::exp(static_cast<double>(x) - static_cast<double>(max));
+    }
+    const double bound = GetParam()->bound_exp_below(row.data(), n, max, least);
+    EXPECT_GE(bound, sum) << n;
+    EXPECT_LE(bound, kBoundExcess * sum) << n;
+  }
+}
+
+TEST_P(SoftmaxTest, BoundsEachExponentialClosely) {
+  for (float x = 0; x > -86; x -= 0.0137f) {
+    const double exact = std::exp(static_cast<double>(x));
+    const double bound = GetParam()->bound_exp_below(&x, 1, 0, 1);
+    EXPECT_GE(bound, exact) << x;
+    EXPECT_LE(bound, kBoundExcess * exact) << x;
+  }
+  const float far[] = {kMinusInfinity, -90, -1000};
+  EXPECT_EQ(GetParam()->bound_exp_below(far, 1, 0, 1), 0);
+  EXPECT_LT(GetParam()->bound_exp_below(far, 3, 0, 1), 1e-37);
+}
+
+TEST_P(SoftmaxTest, SumsFromSeveralThresholds) {
+  for (const size_t n : {0, 1, 15, 17, 1000, 1023, 1024, 1025, 5000}) {
+    std::vector<float> values = random_row(n);
+    for (float& value : values) value = std::abs(value);
+    const float least[kThresholds] = {1e-3f, 1, n > 0 ? values[n / 2] : 2, 5};
+    double sums[kThresholds];
+    GetParam()->sums_from(values.data(), n, least, sums);
+    for (size_t t = 0; t < kThresholds; ++t) {
+      double expected = 0;
+      for (const float value : values) {
+        if (value >= least[t]) expected += static_cast<double>(value);
+      }
+      EXPECT_NEAR(sums[t], expected, 1e-5 * expected) << n << " " << t;
+    }
+  }
+}
+
+TEST_P(SoftmaxTest, SkipsWholeBlocksOutside) {
   for (const size_t n : kSizes) {
     std::vector<float> row(n, 1);
-    EXPECT_EQ(GetParam()->skip_below(row.data(), n, 2), n / kSkipBlock * kSkipBlock);
+    const size_t whole = n / kSkipBlock * kSkipBlock;
+    EXPECT_EQ(GetParam()->skip_outside(row.data(), n, 2, 3), whole);
     for (size_t at = 0; at < n; at = 2 * at + 1) {
       row.assign(n, 1);
       row[at] = 2;
-      const size_t whole = n / kSkipBlock * kSkipBlock;
-      EXPECT_EQ(GetParam()->skip_below(row.data(), n, 2),
+      EXPECT_EQ(GetParam()->skip_outside(row.data(), n, 2, 3),
                 std::min(at / kSkipBlock * kSkipBlock, whole));
+      row[at] = 3;
+      EXPECT_EQ(GetParam()->skip_outside(row.data(), n, 2, 3), whole);
     }
   }
 }
