@@ -21,7 +21,6 @@ import threading
 import time
 
 PROMPT = "Once upon a time"
-LOOK_S = 0.005  # far below what a rate is measured over
 SAMPLERS = {"greedy": {"temperature": 0}, "default": {"temperature": 0.8, "top_p": 0.95}}
 
 
@@ -62,9 +61,8 @@ class Server:
         self.folder.cleanup()
 
     def receive(self, n_sequences, n_tokens, fields):
-        """What each of n streams received, as (time, bytes). One thread looks for them at times and
-        parses nothing: the client shares its cores with what it measures, and would else take one at
-        every step, as a client of another machine does not."""
+        """What each of n streams received, as (time, bytes). One thread waits for all of them and parses
+        nothing: the client shares its cores with what it measures."""
         body = json.dumps({"model": "m", "prompt": PROMPT, "max_tokens": n_tokens, "ignore_eos": True,
                            "stream": True, "return_token_ids": True, **fields})
         request = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
@@ -76,8 +74,7 @@ class Server:
                 connection.sendall(request.encode())
                 selector.register(connection, selectors.EVENT_READ, stream)
             while selector.get_map():
-                time.sleep(LOOK_S)
-                for key, _ in selector.select(0):
+                for key, _ in selector.select():
                     if data := key.fileobj.recv(65536):
                         key.data.append((time.monotonic(), data))
                     else:
