@@ -39,8 +39,8 @@ class Exchange {
   // The whole answer. Once, and not after start_stream.
   virtual void send(HttpResponse response) = 0;
 
-  // A streamed answer: start, pieces, end. What is begun and written goes out with flush() or the end,
-  // that of all exchanges together: a step writes to many streams.
+  // A streamed answer: start, pieces, end. What is begun and written goes out with flush() or the
+  // end, that of all exchanges together: a step writes to many streams.
   virtual void start_stream(std::string content_type) = 0;
   virtual void write(std::string piece) = 0;
   virtual void end_stream() = 0;

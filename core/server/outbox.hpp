@@ -1,6 +1,7 @@
 #pragma once
-// Calls on their way to the thread that runs an io_context, from any thread. Waking that thread costs
-// more than most calls do, and it may take the waking one's core: so calls gather until send().
+// Calls on their way to the thread that runs an io_context, from any thread. Waking that thread
+// costs more than most calls do, and it may take the waking one's core: so calls gather until
+// send().
 
 #include <functional>
 #include <mutex>

@@ -216,7 +216,7 @@ class Server:
         return b"".join(self.log).decode(errors="replace")
 
     def wait_logged(self, pattern, seconds=10):
-        """The match of a pattern in the log. A line may come after what it tells of: a thread reads it."""
+        """The match of a pattern in the log, whose lines are read some time after they came."""
         found = None
 
         def logged():

@@ -228,8 +228,9 @@ inline size_t skip_outside(const float* row, size_t n, float least, float bound)
   for (; at + kSkipBlock <= n; at += kSkipBlock) {
     IntLanes reached = {};
     for (size_t i = 0; i < kSkipBlock; i += kPassValues) {
-      for (const FloatLanes& lanes : load_values(row + at + i).of)
+      for (const FloatLanes& lanes : load_values(row + at + i).of) {
         reached |= (lanes >= least) & (lanes < bound);
+      }
     }
     uint64_t words[kLanes / 2], any = 0;
     __builtin_memcpy(words, &reached, sizeof words);
