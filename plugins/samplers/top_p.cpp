@@ -26,9 +26,6 @@ double weight_of(std::span<const bp_candidate> candidates, float max) {
   for (const bp_candidate& c : candidates) total += weight(c);
   return total;
 }
-double total_weight(bp_sample_row& row, float max) {
-  return weight_of(candidates(row), max);
-}
 
 // Weights from `high` on are within a mass, those below `low` beyond it; `low` is above 0.
 struct Edge {
@@ -86,7 +83,8 @@ class TopP final : public Stage {
     if (std::isinf(max)) return {};
     if (is_dense(row)) {
       if (!keep_near(row, max)) keep_dense(row, max);
-    } else if (const double mass = p_ * total_weight(row, max); row.order == BP_ORDER_DESCENDING) {
+    } else if (const double mass = p_ * weight_of(candidates(row), max);
+               row.order == BP_ORDER_DESCENDING) {
       keep_first(row, max, mass);
     } else {
       row.n_candidates = static_cast<uint32_t>(select(candidates(row), max, mass));
@@ -114,7 +112,7 @@ class TopP final : public Stage {
     const std::span<const float> logits(row.logits, row.n_vocab);
     bp_sample_row near = row;
     if (!gather(near, max - kNear, few)) return false;
-    const double weight = total_weight(near, max);
+    const double weight = weight_of(candidates(near), max);
     // Mostly one cut holds whatever the rest weighs within its bounds; else its exponentials tell.
     const double most = bound_exp_below(logits, max, max - kNear);
     const double least_mass = p_ * (weight + most / kBoundExcess) * (1 - kRounding);

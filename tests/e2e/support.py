@@ -217,15 +217,12 @@ class Server:
 
     def wait_logged(self, pattern, seconds=10):
         """The match of a pattern in the log, whose lines are read some time after they came."""
-        found = None
 
-        def logged():
-            nonlocal found
-            found = re.search(pattern, self.log_text())
-            return found
+        def found():
+            return re.search(pattern, self.log_text())
 
-        self.wait_until(logged, seconds, f"does not log {pattern!r}")
-        return found
+        self.wait_until(found, seconds, f"does not log {pattern!r}")
+        return found()
 
     @property
     def url(self):
