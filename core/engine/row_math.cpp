@@ -45,7 +45,8 @@ std::vector<TokenLogprob> best_of(std::span<const float> row, size_t n) {
 int32_t argmax(std::span<const float> row) {
   const float max = max_of(row);
   if (max == kMinusInfinity) return -1;
-  return static_cast<int32_t>(std::ranges::find(row, max) - row.begin());
+  const size_t skipped = std::isfinite(max) ? skip_outside(row, max, -kMinusInfinity) : 0;
+  return static_cast<int32_t>(std::ranges::find(row.subspan(skipped), max) - row.begin());
 }
 
 namespace {

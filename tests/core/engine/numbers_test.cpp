@@ -66,6 +66,16 @@ TEST(RowMathTest, ArgmaxPrefersTheLowestId) {
   EXPECT_EQ(argmax(row), -1);
 }
 
+TEST(RowMathTest, ArgmaxFindsEveryPlace) {
+  for (const float greatest : {99.0f, kInfinity}) {
+    for (const size_t at : {0, 63, 64, 700, 959, 960, 999}) {
+      std::vector<float> row = random_row(1000, 2);
+      row[at] = greatest;
+      EXPECT_EQ(argmax(row), static_cast<int32_t>(at));
+    }
+  }
+}
+
 TEST(RowMathTest, TopIsSortedAndComplete) {
   std::vector<float> row = random_row(5000, 3);
   for (size_t i = 0; i < row.size(); i += 7) row[i] = 4;  // ties
