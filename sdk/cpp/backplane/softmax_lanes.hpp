@@ -86,6 +86,9 @@ struct Sums {
   }
 };
 
+// The first to look at a row, which other data may have pushed out of the caches; the hardware's own
+// prefetch begins anew with each page.
+inline constexpr size_t kAhead = 1024;
 inline bool has_nan_or_infinity(const float* row, size_t n) {
   // The sign bit of the differences: magnitude above infinity (NaN); positive and above FLT_MAX.
   WordLanes found[kVectors] = {};
@@ -96,7 +99,10 @@ inline bool has_nan_or_infinity(const float* row, size_t n) {
     }
   };
   size_t at = 0;
-  for (; at + kPassValues <= n; at += kPassValues) look(load_values(row + at));
+  for (; at + kPassValues <= n; at += kPassValues) {
+    __builtin_prefetch(row + at + kAhead);
+    look(load_values(row + at));
+  }
   if (at < n) look(load_values(row + at, n - at, 0));
   uint32_t all[kPassValues], any = 0;
   __builtin_memcpy(all, found, sizeof all);
