@@ -128,6 +128,7 @@ class Bench {
 
   Result<std::vector<Measured>> run(const std::set<uint32_t>& depths) {
     session_.arrange(1, longest_context(options_, 0));
+    BP_TRY(session_.clear());
     BP_TRY(session_.prefill(0, std::min(kWarmUpTokens, longest_context(options_, 0))));
     for (const uint32_t depth : depths) BP_TRY(measure(depth));
     return std::move(measured_);

@@ -33,6 +33,18 @@ void BenchSession::arrange(uint32_t n_sequences, uint32_t context) {
   logits_.resize(size_t{n_sequences} * compiled_.parts->model.n_vocab);
 }
 
+Status BenchSession::clear() {
+  std::vector<bp_block_op> clears;
+  for (uint32_t group = 0; group < compiled_.memory.n_groups; ++group) {
+    for (uint32_t block = 1; block < n_blocks_; ++block) {
+      clears.push_back(
+          {BP_BLOCK_CLEAR, BP_BLOCK_OF_GROUP, group, 0, static_cast<int32_t>(block)});
+    }
+  }
+  const uint32_t query_start[] = {0, 1};
+  return step(query_start, 0, false, clears);
+}
+
 Status BenchSession::prefill(uint32_t first, uint32_t n) {
   for (uint32_t done = 0; done < n; done += kChunk) {
     const uint32_t chunk = std::min(kChunk, n - done);

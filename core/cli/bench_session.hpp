@@ -26,6 +26,8 @@ class BenchSession {
   // stays.
   void arrange(uint32_t n_sequences, uint32_t context);
 
+  // Fills all blocks with zeros, so that no step measured is the first to touch memory.
+  Status clear();
   // Tokens [first, first + n) of sequence 0, with the logits of the last one.
   Status prefill(uint32_t first, uint32_t n);
   // One token for each sequence at `position`, with its logits. With `fork`, first gives each of
