@@ -119,7 +119,7 @@ def compare(options, model, n_sequences, sampler):
     before = bench_rate(*arguments)
     for _ in range(options.rounds):
         with Server(options.ours, model, options.threads) as server:
-            server.rate(n_sequences, 32, SAMPLERS[sampler])  # warms up
+            server.rate(n_sequences, options.generate, SAMPLERS[sampler])  # warms up
             served = server.rate(n_sequences, options.generate, SAMPLERS[sampler])
         after = bench_rate(*arguments)
         if abs(after / before - 1) <= options.tolerance:
