@@ -10,7 +10,8 @@ namespace bp::engine {
 
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMinusInfinity = -kInfinity;
 
 bool better(const TokenLogprob& a, const TokenLogprob& b) {
   return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
@@ -45,7 +46,7 @@ std::vector<TokenLogprob> best_of(std::span<const float> row, size_t n) {
 int32_t argmax(std::span<const float> row) {
   const float max = max_of(row);
   if (max == kMinusInfinity) return -1;
-  const size_t skipped = std::isfinite(max) ? skip_outside(row, max, -kMinusInfinity) : 0;
+  const size_t skipped = std::isfinite(max) ? skip_outside(row, max, kInfinity) : 0;
   return static_cast<int32_t>(std::ranges::find(row.subspan(skipped), max) - row.begin());
 }
 
