@@ -209,16 +209,18 @@ void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
                                   Items& items) const {
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
+  auto* const scratch = reinterpret_cast<float*>(worker.scratch);
   ItemsBySequence all([&](uint32_t s) { return n_spans(step, s) * slot_.n_kv_heads; });
   uint32_t last = WorkShares::kNone - 1;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
-    const uint32_t n = n_spans(step, s), span = item % n;
-    const bool continues = next == last + 1 && span > 0;
-    gather(step, whole(batch, s, item / n), spans(step, s).begin + span, continues, writes,
-           gathered_of(step, s) + item * span_floats(step, s),
-           reinterpret_cast<float*>(worker.scratch));
+    const uint32_t n = n_spans(step, s), span = spans(step, s).begin + item % n;
+    const AttentionItem::Place place = whole(batch, s, item / n);
+    bool continues = next == last + 1 && item % n > 0;
+    if (writes && write_span(step, place, span, scratch)) continues = false;
+    AttentionItem(spec_, slot_, step, place, scratch)
+        .gather(span, continues, gathered_of(step, s) + item * span_floats(step, s));
     last = next;
   }
 }
@@ -232,17 +234,16 @@ float* AttentionStage::gathered_of(const StepContext& step, uint32_t sequence) c
   return floats;
 }
 
-// Writes the tokens whose positions lie in the span: nobody reads them in another.
-void AttentionStage::gather(const StepContext& step, const AttentionItem::Place& place,
-                            uint32_t span, bool continues, bool writes, float* floats,
-                            float* scratch) const {
-  for (uint32_t t = place.tokens.begin; writes && t < place.tokens.end; ++t) {
+bool AttentionStage::write_span(const StepContext& step, const AttentionItem::Place& place,
+                                uint32_t span, float* scratch) const {
+  bool wrote = false;
+  for (uint32_t t = place.tokens.begin; t < place.tokens.end; ++t) {
     const auto position = static_cast<uint32_t>(step.batch->positions[t]);
     if (position / kSpanPositions != span) continue;
     write(step, t, place.kv_head, scratch);
-    continues = false;  // the scratch is another's now
+    wrote = true;
   }
-  AttentionItem(spec_, slot_, step, place, scratch).gather(span, continues, floats);
+  return wrote;
 }
 
 // Items are sequences in order, then heads.

@@ -31,8 +31,10 @@ class AttentionStage : public Stage {
   // Whether the spans of a sequence are items of their own, for each KV head.
   [[nodiscard]] bool splits(const StepContext& step) const;
   void gather_items(const StepContext& step, const Worker& worker, Items& items) const;
-  void gather(const StepContext& step, const AttentionItem::Place& place, uint32_t span,
-              bool continues, bool writes, float* floats, float* scratch) const;
+  // Writes the tokens whose positions lie in the span, since nobody reads them in another. Answers
+  // whether there were any: then the scratch holds nothing of the span before.
+  bool write_span(const StepContext& step, const AttentionItem::Place& place, uint32_t span,
+                  float* scratch) const;
   void fold_items(const StepContext& step, const Worker& worker, Items& items) const;
   [[nodiscard]] Range spans(const StepContext& step, uint32_t sequence) const;
   [[nodiscard]] uint32_t n_spans(const StepContext& step, uint32_t sequence) const {
