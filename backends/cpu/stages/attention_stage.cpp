@@ -215,10 +215,10 @@ void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
-    const uint32_t n = n_spans(step, s), span = spans(step, s).begin + item % n;
+    const uint32_t n = n_spans(step, s), nth = item % n, span = spans(step, s).begin + nth;
     const AttentionItem::Place place = whole(batch, s, item / n);
-    bool continues = next == last + 1 && item % n > 0;
-    if (writes && write_span(step, place, span, scratch)) continues = false;
+    const bool wrote = writes && write_span(step, place, span, scratch);
+    const bool continues = !wrote && nth > 0 && next == last + 1;
     AttentionItem(spec_, slot_, step, place, scratch)
         .gather(span, continues, gathered_of(step, s) + item * span_floats(step, s));
     last = next;
