@@ -217,12 +217,8 @@ class Server:
 
     def wait_logged(self, pattern, seconds=10):
         """The match of a pattern in the log, whose lines are read some time after they came."""
-
-        def found():
-            return re.search(pattern, self.log_text())
-
-        self.wait_until(found, seconds, f"does not log {pattern!r}")
-        return found()
+        return self.wait_until(
+            lambda: re.search(pattern, self.log_text()), seconds, f"does not log {pattern!r}")
 
     @property
     def url(self):
@@ -232,11 +228,13 @@ class Server:
         self.wait_until(lambda: self.get("/ready").status == 200, 60, "is not ready")
 
     def wait_until(self, condition, seconds, what):
+        """What the condition answers once it is true."""
         deadline = time.monotonic() + scaled(seconds)
-        while not condition():
+        while not (answer := condition()):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the server {what}:\n{self.log_text()}")
             time.sleep(0.02)
+        return answer
 
     def connect(self, timeout=60):
         return http.client.HTTPConnection(self.host, self.port, timeout=scaled(timeout))
