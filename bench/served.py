@@ -30,7 +30,7 @@ class Server:
     """`backplane serve` of one model on a free port while the block runs, for n_sequences of at most so
     many tokens."""
 
-    def __init__(self, program, model, threads, n_sequences=16, context=1024):
+    def __init__(self, program, model, threads, n_sequences, context):
         document = {
             "server": {"listen": "127.0.0.1:0"},
             "models": [{"id": "m", "source": str(pathlib.Path(model).resolve()), "context": context,
@@ -111,24 +111,23 @@ def token_times(received, n_tokens):
 def bench_rate(program, model, threads, n_sequences, n_tokens):
     done = subprocess.run(
         [program, "bench", model, "--json", "--threads", str(threads), "--prompt", "0", "--depth", "0",
-         "--generate", str(n_tokens), "--sequences", str(n_sequences)], capture_output=True, text=True, check=True)
+         "--generate", str(n_tokens), "--sequences", str(n_sequences)],
+        capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["results"][0]["tokens_per_s"]
 
 
 def compare(options, model, n_sequences, sampler):
     """Prints what is served beside what `bench` reached right before and after, of the rounds in which
     these two agree: the machine may have changed between others."""
-    fields = SAMPLERS[sampler]
+    setup = (options.ours, model, options.threads, n_sequences)
+    load = (n_sequences, options.generate, SAMPLERS[sampler])
     pairs = []
-    context = options.generate + PROMPT_ROOM
-    with Server(options.ours, model, options.threads, n_sequences, context) as server:
-        def inside():
-            return bench_rate(options.ours, model, options.threads, n_sequences, options.generate)
-
-        server.rate(n_sequences, options.generate, fields)  # touches the cache for the first time
-        before = inside()
+    with Server(*setup, options.generate + PROMPT_ROOM) as server:
+        server.rate(*load)  # touches the cache for the first time
+        before = bench_rate(*setup, options.generate)
         for _ in range(options.rounds):
-            served, after = server.rate(n_sequences, options.generate, fields), inside()
+            served = server.rate(*load)
+            after = bench_rate(*setup, options.generate)
             if abs(after / before - 1) <= options.tolerance:
                 pairs.append((served, (before + after) / 2))
             before = after
