@@ -91,6 +91,8 @@ void fill_output(Batch& b) {
   b.output.rows = b.rows.data();
   b.output.data = b.row(0).data();
   b.output.row_stride_bytes = uint64_t{b.n_vocab} * sizeof(float);
+  b.greatest.assign(b.rows.size(), -1);
+  b.output.greatest = b.greatest.data();
   fill_sampling(b);
 }
 

@@ -29,6 +29,7 @@ struct Batch {
   std::vector<bp_block_table> tables;           // [n_groups]
   std::vector<int32_t> state_in, state_out;     // [n_seqs]
   std::vector<uint32_t> rows;                   // [n_rows] indices of tokens
+  std::vector<int32_t> greatest;                // [n_rows] tokens, as bp_output has them
   std::vector<uint32_t> first_row;              // [n_seqs + 1] rows of sequence i
   std::vector<RequestId> requests;              // [n_seqs]
   std::vector<bp_row_request> row_requests;     // [n_rows]

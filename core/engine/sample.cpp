@@ -26,20 +26,24 @@ void forbid(std::span<float> row, std::span<const int32_t> tokens) {
 }
 
 void apply_request_rules(const Sequence& s, const Request& request, const DrawContext& c,
-                         std::span<float> row) {
-  for (const auto& [token, bias] : request.logit_bias) row[static_cast<size_t>(token)] += bias;
-  if (s.n_generated() >= request.min_tokens) return;
-  forbid(row, request.stop_tokens);
-  if (!request.ignore_eos) forbid(row, c.end_of_generation);
+                         LogitsRow& row) {
+  const bool may_not_end = s.n_generated() < request.min_tokens;
+  if (may_not_end || !request.logit_bias.empty()) row.greatest = LogitsRow::kUnknown;
+  for (const auto& [token, bias] : request.logit_bias) {
+    row.logits[static_cast<size_t>(token)] += bias;
+  }
+  if (!may_not_end) return;
+  forbid(row.logits, request.stop_tokens);
+  if (!request.ignore_eos) forbid(row.logits, c.end_of_generation);
 }
 
 // `keep_row`: the row is needed again as it is.
-Draw draw(const Sequence& s, const Request& request, std::span<float> row, bool keep_row,
+Draw draw(const Sequence& s, const Request& request, const LogitsRow& row, bool keep_row,
           const DrawContext& c) {
-  std::span<float> work = row;
+  LogitsRow work = row;
   if (keep_row || request.logprobs) {
-    c.room.row.assign(row.begin(), row.end());
-    work = c.room.row;
+    c.room.row.assign(row.logits.begin(), row.logits.end());
+    work.logits = c.room.row;
   }
   apply_request_rules(s, request, c, work);
   const DrawKey key{request.seed, s.choice, s.n_tokens()};
@@ -50,11 +54,11 @@ Draw draw(const Sequence& s, const Request& request, std::span<float> row, bool 
     return drawn;
   }
   drawn.token = *token;
-  if (request.logprobs) drawn.logprobs = logprobs_of(row, *token, request.n_top_logprobs);
+  if (request.logprobs) drawn.logprobs = logprobs_of(row.logits, *token, request.n_top_logprobs);
   return drawn;
 }
 
-std::vector<Draw> draw_choices(const Sequence& s, std::span<float> row, const DrawContext& c) {
+std::vector<Draw> draw_choices(const Sequence& s, const LogitsRow& row, const DrawContext& c) {
   const auto& forks = s.request->forks;
   std::vector<Draw> draws;
   draws.reserve(1 + forks.size());
@@ -100,6 +104,18 @@ void read_answer(const Sequence& s, uint32_t r, const Batch& batch, const DrawCo
   }
 }
 
+// As far as it can be trusted; a row with a greatest logit holds numbers.
+Status check_row(const LogitsRow& row) {
+  if (row.greatest < LogitsRow::kUnknown ||
+      row.greatest >= static_cast<int64_t>(row.logits.size())) {
+    return internal_error("the backend named a greatest logit that does not exist");
+  }
+  if (row.greatest == LogitsRow::kUnknown && has_nan_or_infinity(row.logits)) {
+    return internal_error("the model computed logits that are not numbers");
+  }
+  return {};
+}
+
 Outcome sample_sequence(const Sequence& s, uint32_t first_row, uint32_t end_row, Batch& batch,
                         const DrawContext& c) {
   Outcome outcome;
@@ -110,15 +126,13 @@ Outcome sample_sequence(const Sequence& s, uint32_t first_row, uint32_t end_row,
       if (!outcome.error.ok()) return outcome;
       continue;
     }
-    const std::span<float> row = batch.row(r);
-    if (has_nan_or_infinity(row)) {
-      outcome.error = internal_error("the model computed logits that are not numbers");
-      return outcome;
-    }
+    const LogitsRow row{batch.row(r), batch.greatest[r]};
+    outcome.error = check_row(row);
+    if (!outcome.error.ok()) return outcome;
     const auto position = static_cast<uint32_t>(batch.positions[batch.rows[r]]);
     if (s.wants_prompt_row(position)) {
       const uint32_t n_top = s.request->request.n_top_logprobs;
-      outcome.prompt_logprobs.push_back(logprobs_of(row, s.tokens[position + 1], n_top));
+      outcome.prompt_logprobs.push_back(logprobs_of(row.logits, s.tokens[position + 1], n_top));
     } else {
       outcome.draws = draw_choices(s, row, c);
     }

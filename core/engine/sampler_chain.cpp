@@ -57,6 +57,12 @@ void make_dense(bp_sample_row& row, std::span<float> logits) {
   row.order = BP_ORDER_NONE;
 }
 
+int32_t best_of(bp_sample_row& row, const LogitsRow& given) {
+  if (given.greatest != LogitsRow::kUnknown) return given.greatest;
+  if (row.n_candidates > 0) make_dense(row, given.logits);
+  return argmax(given.logits);
+}
+
 // What a stage left behind must be a row again, whatever the plugin did.
 Status check_row(const bp_sample_row& row) {
   if (row.n_candidates > row.n_vocab) {
@@ -91,7 +97,10 @@ Result<SamplerChain> SamplerChain::create(const SamplerSet& set, std::span<const
     BP_ASSIGN(const plugin::ParamMap fields, set.fields(stage, request));
     auto state = stage.plugin->handle->make_state(stage.stage, fields, n_vocab);
     if (!state.ok()) return state.status().with_context("sampler stage " + stage.manifest->name);
-    if (state->has_value()) chain.links_.push_back({*std::move(*state), i});
+    if (state->has_value()) {
+      const bool keeps_greatest = (*state)->effect().kind != BP_EFFECT_OTHER;
+      chain.links_.push_back({*std::move(*state), i, keeps_greatest});
+    }
     chain.greedy_ = chain.greedy_ || is_zero_temperature(fields);
   }
   chain.n_vocab_ = n_vocab;
@@ -152,14 +161,14 @@ Status SamplerChain::apply(const Link& link, bp_sample_row& row) const {
   return status.with_context(fmt::format("sampler stage {}", link.state.info().name));
 }
 
-Result<int32_t> SamplerChain::sample(std::span<float> logits, const DrawKey& key,
+Result<int32_t> SamplerChain::sample(const LogitsRow& given, const DrawKey& key,
                                      SampleScratch& scratch) const {
-  scratch.candidates.resize(logits.size());
+  scratch.candidates.resize(given.logits.size());
   auto row = make_growable<bp_sample_row>();
-  row.n_vocab = static_cast<uint32_t>(logits.size());
-  row.logits = logits.data();
+  row.n_vocab = static_cast<uint32_t>(given.logits.size());
+  row.logits = given.logits.data();
   row.candidates = scratch.candidates.data();
-  return finish(0, row, logits, key);
+  return finish(0, row, given, key);
 }
 
 Result<int32_t> SamplerChain::sample_from_top_k(std::span<const bp_candidate> best,
@@ -175,7 +184,7 @@ Result<int32_t> SamplerChain::sample_from_top_k(std::span<const bp_candidate> be
   return finish(1, row, {}, key);
 }
 
-Result<int32_t> SamplerChain::finish(size_t first_link, bp_sample_row row, std::span<float> logits,
+Result<int32_t> SamplerChain::finish(size_t first_link, bp_sample_row row, LogitsRow given,
                                      const DrawKey& key) const {
   StageRandom random{key, 0};
   row.position = key.position;
@@ -184,15 +193,16 @@ Result<int32_t> SamplerChain::finish(size_t first_link, bp_sample_row row, std::
   for (const Link& link : std::span(links_).subspan(first_link)) {
     const uint32_t flags = link.state.info().flags;
     if (greedy_ && (flags & BP_STAGE_TRUNCATES) != 0) continue;
-    if (row.n_candidates > 0 && (flags & BP_STAGE_SPARSE) == 0) make_dense(row, logits);
+    if (row.n_candidates > 0 && (flags & BP_STAGE_SPARSE) == 0) make_dense(row, given.logits);
+    row.greatest = given.greatest == LogitsRow::kUnknown ? nullptr : &given.greatest;
     random.stage = link.position;
     BP_TRY(apply(link, row));
+    if (!link.keeps_greatest) given.greatest = LogitsRow::kUnknown;
   }
-  if (greedy_ && row.n_candidates > 0) make_dense(row, logits);
   const double u = greedy_ ? 0 : final_uniform(key);
-  const int32_t token = greedy_                ? argmax(logits)
+  const int32_t token = greedy_                ? best_of(row, given)
                         : row.n_candidates > 0 ? draw_sparse({row.candidates, row.n_candidates}, u)
-                                               : draw_dense(logits, u);
+                                               : draw_dense(given.logits, u);
   if (token < 0) return nothing_to_draw();
   return token;
 }

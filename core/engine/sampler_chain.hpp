@@ -20,6 +20,13 @@ struct SampleScratch {
   std::vector<bp_candidate> candidates;  // [n_vocab]
 };
 
+// A row of logits [n_vocab] that a chain works on, in place.
+struct LogitsRow {
+  static constexpr int32_t kUnknown = -1;
+  std::span<float> logits;
+  int32_t greatest = kUnknown;  // the lowest id of the greatest logit, where that is above -inf
+};
+
 // What a whole chain does to a row, where its stages say so.
 struct ChainEffect {
   enum class Kind { kOther, kBest, kDraw };
@@ -45,9 +52,9 @@ class SamplerChain {
 
   // origin: BP_TOKENS_*.
   Status accept(std::span<const int32_t> tokens, uint32_t origin) const;
-  // The token drawn from a row [n_vocab] without NaN, which is overwritten. INVALID_ARGUMENT where
-  // no token can be drawn (all logits are -inf).
-  Result<int32_t> sample(std::span<float> logits, const DrawKey& key, SampleScratch& scratch) const;
+  // The token drawn from a row without NaN, which is overwritten. INVALID_ARGUMENT where no token
+  // can be drawn (all logits are -inf).
+  Result<int32_t> sample(const LogitsRow& row, const DrawKey& key, SampleScratch& scratch) const;
 
   // Likewise from what the first stage leaves of the row, best first, where effect() says that it
   // is a top_k.
@@ -60,13 +67,14 @@ class SamplerChain {
  private:
   struct Link {
     plugin::StageState state;
-    uint32_t position;  // in the chain as named: stages left out do not shift random numbers
+    uint32_t position;    // in the chain as named: stages left out do not shift random numbers
+    bool keeps_greatest;  // the greatest logit of a dense row stays where it is
   };
 
   static ChainEffect effect_of(std::span<const Link> links, bool greedy);
   Status apply(const Link& link, bp_sample_row& row) const;
-  // Runs the links from the given one on, and draws. `logits` is the row's room while it is dense.
-  Result<int32_t> finish(size_t first_link, bp_sample_row row, std::span<float> logits,
+  // Runs the links from the given one on, and draws. `given` is the row's room while it is dense.
+  Result<int32_t> finish(size_t first_link, bp_sample_row row, LogitsRow given,
                          const DrawKey& key) const;
 
   std::vector<Link> links_;

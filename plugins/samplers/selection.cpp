@@ -35,7 +35,9 @@ uint32_t collect_best(const bp_sample_row& row, uint32_t k) {
 }  // namespace
 
 float max_logit(const bp_sample_row& row) {
-  if (is_dense(row)) return max_of({row.logits, row.n_vocab});
+  if (is_dense(row)) {
+    return row.greatest != nullptr ? row.logits[*row.greatest] : max_of({row.logits, row.n_vocab});
+  }
   if (row.order == BP_ORDER_DESCENDING) return row.candidates[0].logit;
   return std::max_element(row.candidates, row.candidates + row.n_candidates,
                           [](const auto& a, const auto& b) { return a.logit < b.logit; })

@@ -55,7 +55,8 @@ bool RowCase::allows(size_t id) const {
 }
 
 std::string name_of(Form form) {
-  constexpr const char* names[] = {"a dense row", "candidates by id", "candidates best first",
+  constexpr const char* names[] = {"a dense row", "a dense row whose greatest logit is known",
+                                   "candidates by id", "candidates best first",
                                    "shuffled candidates"};
   return names[static_cast<int>(form)];
 }
@@ -83,7 +84,7 @@ uint32_t SamplerUnderTest::stage(const std::string& name) const {
 std::vector<Form> SamplerUnderTest::forms(uint32_t stage) const {
   std::vector<Form> forms;
   const uint32_t flags = factory_.stages[stage].flags;
-  if ((flags & BP_STAGE_DENSE) != 0) forms.push_back(Form::kDense);
+  if ((flags & BP_STAGE_DENSE) != 0) forms = {Form::kDense, Form::kPeaked};
   if ((flags & BP_STAGE_SPARSE) != 0) {
     forms.insert(forms.end(), {Form::kAscending, Form::kDescending, Form::kShuffled});
   }
@@ -158,7 +159,10 @@ Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) {
   row.candidates = candidates.data();
   row.host = &host;
   row.uniform = uniform;
-  if (form == Form::kDense) {
+  const auto greatest = static_cast<int32_t>(
+      std::max_element(given.logits.begin(), given.logits.end()) - given.logits.begin());
+  if (form == Form::kPeaked) row.greatest = &greatest;
+  if (is_dense(form)) {
     row.logits = logits.data();
   } else {
     const auto all = candidates_of(given, form, stream);
@@ -182,8 +186,8 @@ Kept StateUnderTest::look_at(const bp_sample_row& row, const RowCase& given, For
   require(row.n_candidates <= n_vocab, "leaves " + std::to_string(row.n_candidates) +
                                            " candidates of " + std::to_string(n_vocab) + " ids");
   require(row.order <= BP_ORDER_DESCENDING, "sets an unknown order");
-  require(form == Form::kDense || row.n_candidates > 0, "keeps no candidate");
-  require(form != Form::kDense || row.n_candidates == 0 || (flags_ & BP_STAGE_TRUNCATES) != 0,
+  require(is_dense(form) || row.n_candidates > 0, "keeps no candidate");
+  require(!is_dense(form) || row.n_candidates == 0 || (flags_ & BP_STAGE_TRUNCATES) != 0,
           "makes the row sparse although it does not truncate");
   Kept kept;
   size_t n_listed = 0;

@@ -25,8 +25,11 @@ struct RowCase {
   [[nodiscard]] bool allows(size_t id) const;
 };
 
-// How a row is handed over.
-enum class Form { kDense, kAscending, kDescending, kShuffled };
+// How a row is handed over; kPeaked is dense and says which logit is the greatest.
+enum class Form { kDense, kPeaked, kAscending, kDescending, kShuffled };
+[[nodiscard]] inline bool is_dense(Form form) {
+  return form == Form::kDense || form == Form::kPeaked;
+}
 [[nodiscard]] std::string name_of(Form form);
 
 // What is left of a row: logits by id, of those that can be drawn.

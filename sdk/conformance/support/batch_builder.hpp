@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -70,6 +71,10 @@ class BatchBuilder {
 
   [[nodiscard]] uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
   [[nodiscard]] const std::vector<float>& output(size_t i) const { return outputs_[i].data; }
+  // Of each row, -1 where the backend did not say.
+  [[nodiscard]] const std::vector<int32_t>& greatest(size_t i) const {
+    return outputs_[i].greatest;
+  }
   [[nodiscard]] const std::vector<bp_row_result>& results(size_t i) const {
     return outputs_[i].results;
   }
@@ -85,6 +90,8 @@ class BatchBuilder {
     for (Output& stored : outputs_) {
       stored.output.rows = stored.rows.data();
       stored.output.data = stored.guarded == nullptr ? stored.data.data() : stored.guarded->data();
+      stored.greatest.assign(stored.rows.size(), -1);
+      stored.output.greatest = stored.greatest.data();
       if (!stored.requests.empty()) stored.sample();
       output_table_.push_back(&stored.output);
     }
@@ -110,7 +117,7 @@ class BatchBuilder {
   }
 
   // "" or the rule that a step of the batch broke: a status or a row that was not written, a write
-  // outside the guarded rows, a change of what the host gave.
+  // outside the guarded rows, a wrong greatest value, a change of what the host gave.
   [[nodiscard]] std::string broken_rule() const {
     for (size_t s = 0; s < status_.size(); ++s) {
       const std::string name = "seq_status[" + std::to_string(s) + "]";
@@ -120,7 +127,8 @@ class BatchBuilder {
       }
     }
     for (const Output& stored : outputs_) {
-      const std::string fault = stored.guarded == nullptr ? "" : fault_of(stored);
+      std::string fault = stored.guarded == nullptr ? "" : fault_of(stored);
+      if (fault.empty()) fault = wrong_greatest(stored);
       if (!fault.empty()) {
         return "program output " + std::to_string(stored.output.output) + ": " + fault;
       }
@@ -136,6 +144,7 @@ class BatchBuilder {
   struct Output {
     std::vector<uint32_t> rows;
     std::vector<float> data;
+    std::vector<int32_t> greatest;
     std::unique_ptr<GuardedRows> guarded;
     bp_output output;
     std::vector<bp_row_request> requests;
@@ -196,6 +205,38 @@ class BatchBuilder {
       }
     }
     return stored.guarded->overwritten();
+  }
+
+  [[nodiscard]] static std::vector<float> row_of(const Output& stored, size_t r) {
+    if (stored.guarded != nullptr) return stored.guarded->row(r);
+    const auto width = static_cast<std::ptrdiff_t>(stored.output.row_stride_bytes / sizeof(float));
+    const auto begin = stored.data.begin() + static_cast<std::ptrdiff_t>(r) * width;
+    return {begin, begin + width};
+  }
+  // -1 where there is none.
+  [[nodiscard]] static int32_t greatest_of(const std::vector<float>& row) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    size_t best = 0;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (!(row[i] < kInfinity)) return -1;
+      if (row[i] > row[best]) best = i;
+    }
+    return row[best] > -kInfinity ? static_cast<int32_t>(best) : -1;
+  }
+  // Of what was said; saying nothing is right of any row.
+  [[nodiscard]] std::string wrong_greatest(const Output& stored) const {
+    for (size_t r = 0; r < stored.rows.size(); ++r) {
+      const bool stays =
+          !stored.requests.empty() && (stored.requests[r].flags & BP_ROW_LOGITS) == 0;
+      const int32_t found = stored.greatest[r];
+      if (found == -1 || stays) continue;
+      const bool is_written = status_of_token(stored.rows[r]) == BP_SEQ_OK;
+      const int32_t expected = is_written ? greatest_of(row_of(stored, r)) : -1;
+      if (found == expected) continue;
+      return "greatest of row " + std::to_string(r) + " is " + std::to_string(found) +
+             ", expected " + std::to_string(expected);
+    }
+    return {};
   }
 
   template <class T>

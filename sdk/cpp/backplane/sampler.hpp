@@ -81,7 +81,10 @@ struct SamplerAdapter {
     });
   }
   static bp_status apply(bp_stage_state* state, bp_sample_row* row, bp_error* error) {
-    return guarded(error, [&] { return cpp(state)->apply(*row); });
+    bp_sample_row mine = copy_growable(row);
+    const bp_status status = guarded(error, [&] { return cpp(state)->apply(mine); });
+    fill_growable(row, mine);
+    return status;
   }
   static void effect(const bp_stage_state* state, bp_stage_effect* out) {
     bp_stage_effect mine = copy_growable(out);

@@ -86,8 +86,8 @@ struct Sums {
   }
 };
 
-// The first to look at a row, which other data may have pushed out of the caches; the hardware's own
-// prefetch begins anew with each page.
+// How far the passes fetch ahead that are mostly the first to look at a row, which other data may
+// have pushed out of the caches; the hardware's own prefetch begins anew with each page.
 inline constexpr size_t kAhead = 1024;
 inline bool has_nan_or_infinity(const float* row, size_t n) {
   // The sign bit of the differences: magnitude above infinity (NaN); positive and above FLT_MAX.
@@ -234,6 +234,7 @@ inline size_t skip_outside(const float* row, size_t n, float least, float bound)
   for (; at + kSkipBlock <= n; at += kSkipBlock) {
     IntLanes reached = {};
     for (size_t i = 0; i < kSkipBlock; i += kPassValues) {
+      __builtin_prefetch(row + at + i + kAhead);
       for (const FloatLanes& lanes : load_values(row + at + i).of) {
         reached |= (lanes >= least) & (lanes < bound);
       }

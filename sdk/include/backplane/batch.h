@@ -8,7 +8,10 @@
  *  4. A sequence's state goes in at entry state_in (0: zeros) and out at entry state_out of every state
  *     slot. No two sequences have one state_out, and none has another's state_in; state_out may be
  *     the sequence's own state_in where the loss of it by a step that fails is acceptable.
- *  5. All memory is the host's and stays valid and unchanged (but for stop_seq) until collect.
+ *  5. greatest[r] of an output is given as -1. A backend that comes to know it may write the lowest
+ *     index of the greatest value of row r, where all values of the row are numbers below +infinity
+ *     and that one is above -infinity.
+ *  6. All memory is the host's and stays valid and unchanged (but for stop_seq) until collect.
  */
 #ifndef BACKPLANE_BATCH_H_
 #define BACKPLANE_BATCH_H_
@@ -57,6 +60,7 @@ typedef struct bp_output {
   void* data;               /* [n_rows, width], written by the step, complete after collect */
   uint64_t row_stride_bytes; /* from a row of data to the next */
   const struct bp_sampling* sampling; /* what is chosen from each row; NULL: nothing */
+  int32_t* greatest; /* [n_rows] index of each row's greatest value (convention 5); may be NULL */
 } bp_output;
 
 /* What became of a sequence in a step. */

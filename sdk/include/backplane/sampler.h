@@ -56,6 +56,8 @@ typedef struct bp_sample_row {
   void* host; /* passed back to uniform */
   /* A uniform number in [0, 1); draw counts from 0. */
   double (*uniform)(void* host, uint32_t draw);
+  const int32_t* greatest; /* the lowest id of a dense row's greatest logit, which is above -inf;
+                              NULL: not known */
 } bp_sample_row;
 
 #define BP_EFFECT_OTHER 0u /* only apply knows */

@@ -29,6 +29,8 @@ struct FakeModel {
   bool runs_ahead = runs_ahead_by_default();      // two steps in flight, with tokens of the first
   uint32_t max_candidates = runs_ahead ? 64 : 0;  // of "bp.device-sampling/1"; 0: not offered
   std::atomic<int32_t> wrong_token{-1};           // what sampled rows answer, where not -1
+  bool tells_greatest = true;                     // of rows of logits
+  std::atomic<int32_t> wrong_greatest{-1};        // what it tells, where not -1
   std::atomic<int32_t> nan_token{-1};             // a history with it gives NaN
   std::atomic<int> fail_at{-1};                   // submits until one fails; -1: never
   std::atomic<int> fail_collect_at{-1};           // likewise of collects

@@ -123,6 +123,19 @@ TEST_F(FaultTest, NanEndsOneSequenceAndIsNotCached) {
   EXPECT_EQ(again.tokens, greedy(prompt, 5));
 }
 
+TEST_F(FaultTest, AGreatestLogitThatDoesNotExistEndsTheSequence) {
+  model.max_candidates = 0;  // all rows come as logits
+  start();
+  for (const int32_t wrong : {-2, 300, 1 << 30}) {
+    model.wrong_greatest = wrong;
+    const Answer answer = run(make_request(make_prompt(6, 20), 10));
+    EXPECT_EQ(answer.finish.reason, FinishReason::kError);
+    EXPECT_THAT(answer.finish.error, HasSubstr("greatest logit that does not exist"));
+  }
+  model.wrong_greatest = -1;
+  expect_healthy_answer();
+}
+
 TEST_F(FaultTest, ALostDeviceFailsAllRequestsButNotTheProcess) {
   start();
   model.fail_status = BP_DEVICE_LOST;

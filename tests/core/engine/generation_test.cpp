@@ -121,6 +121,36 @@ TEST_F(GenerationTest, LogitBiasForbidsAndForces) {
   EXPECT_EQ(run(request).tokens[0], 77);
 }
 
+TEST_F(GenerationTest, AKnownGreatestLogitChangesNoAnswer) {
+  model.max_candidates = 0;  // all rows come as logits
+  Request plain = make_request(make_prompt(5, 20), 30);
+  Request biased = plain, forked = plain;
+  const int32_t best = greedy(plain.prompt, 1)[0];
+  biased.logit_bias = {{best, -100.0f}};
+  forked.n = 3;
+  forked.logprobs = true;
+  std::vector<Request> requests = {plain, biased, forked};
+  for (const double penalty : {0.0, 2.0}) {
+    requests.push_back(plain);
+    requests.back().sampling = {{"temperature", 0.9}, {"top_p", 0.95}};
+    requests.back().sampling["presence_penalty"] = penalty;
+  }
+  for (const Request& request : requests) {
+    std::vector<Answer> answers[2];
+    for (const bool told : {false, true}) {
+      engine.reset();
+      model.tells_greatest = told;
+      start();
+      answers[told] = submit(request)->wait(request.n);
+    }
+    ASSERT_EQ(answers[true].size(), answers[false].size());
+    for (size_t i = 0; i < answers[true].size(); ++i) {
+      EXPECT_EQ(answers[true][i].tokens.size(), 30u) << answers[true][i].finish.error;
+      EXPECT_EQ(answers[true][i].tokens, answers[false][i].tokens) << i;
+    }
+  }
+}
+
 TEST_F(GenerationTest, SameSeedSameTextWhateverElseRuns) {
   EngineOptions options;
   options.defaults = {{"temperature", 1.0}};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -33,7 +34,7 @@ void expect_distribution(const SamplerChain& chain, const std::vector<float>& lo
   std::vector<uint32_t> counts(logits.size(), 0);
   for (uint32_t i = 0; i < kDraws; ++i) {
     std::vector<float> row = logits;
-    const auto token = chain.sample(row, {11, 0, i}, scratch);
+    const auto token = chain.sample({row}, {11, 0, i}, scratch);
     ASSERT_TRUE(token.ok());
     ++counts[static_cast<size_t>(*token)];
   }
@@ -93,11 +94,46 @@ TEST(ChainTest, ZeroTemperatureTakesTheBestAfterThePenalties) {
   EXPECT_TRUE(chain.greedy());
   SampleScratch scratch;
   std::vector<float> row = kLogits;
-  EXPECT_EQ(*chain.sample(row, {}, scratch), 1);
+  EXPECT_EQ(*chain.sample({row}, {}, scratch), 1);
   const int32_t token = 1;
   ASSERT_TRUE(chain.accept({&token, 1}, BP_TOKENS_GENERATED).ok());
   row = kLogits;
-  EXPECT_EQ(*chain.sample(row, {}, scratch), 3);
+  EXPECT_EQ(*chain.sample({row}, {}, scratch), 3);
+}
+
+TEST(ChainTest, AKnownGreatestLogitChangesNoToken) {
+  constexpr uint32_t kVocab = 3000;
+  SampleScratch scratch;
+  const plugin::ParamMap all_fields[] = {
+      {},
+      {{"temperature", 0.0}},
+      {{"temperature", 0.0}, {"presence_penalty", 2.0}},
+      {{"top_p", 0.7}},
+      {{"temperature", 0.5}, {"top_k", int64_t{7}}},
+      {{"min_p", 0.2}, {"temperature", 1.5}, {"frequency_penalty", 1.0}},
+      {{"typical_p", 0.5}}};
+  for (const auto& names : {kDefaultChain, {kDefaultChain.rbegin(), kDefaultChain.rend()}}) {
+    for (const plugin::ParamMap& fields : all_fields) {
+      const auto chain = make_chain(names, fields, kVocab);
+      for (uint32_t i = 0; i < 20; ++i) {
+        const std::vector<float> logits = random_logits(kVocab, i, 4);
+        const auto best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+        // A penalty takes its lead away.
+        ASSERT_TRUE(chain.accept({&best, 1}, BP_TOKENS_GENERATED).ok());
+        std::vector<float> row = logits, known = logits;
+        const auto expected = chain.sample({row}, {1, 0, i}, scratch);
+        EXPECT_EQ(*chain.sample({known, best}, {1, 0, i}, scratch), *expected);
+      }
+    }
+  }
+}
+
+// No row is looked at, however many logits it has.
+TEST(ChainTest, AGreedyChainTakesTheGreatestLogitThatIsKnown) {
+  const auto chain = make_chain(kDefaultChain, {{"temperature", 0.0}, {"top_p", 0.5}}, 6);
+  SampleScratch scratch;
+  std::vector<float> row = kLogits;
+  EXPECT_EQ(*chain.sample({row, 4}, {}, scratch), 4);
 }
 
 TEST(ChainTest, ATinyTemperatureIsGreedyWithoutNan) {
@@ -105,7 +141,7 @@ TEST(ChainTest, ATinyTemperatureIsGreedyWithoutNan) {
     const auto chain = make_chain(kDefaultChain, {{"temperature", temperature}}, 6);
     SampleScratch scratch;
     std::vector<float> row = kLogits;
-    EXPECT_EQ(*chain.sample(row, {1, 2, 3}, scratch), 1) << temperature;
+    EXPECT_EQ(*chain.sample({row}, {1, 2, 3}, scratch), 1) << temperature;
   }
 }
 
@@ -118,7 +154,7 @@ TEST(ChainTest, AllForbiddenIsAnError) {
                              {{"typical_p", 0.5}},
                              {{"min_p", 0.1}}}) {
     std::vector<float> row(6, -std::numeric_limits<float>::infinity());
-    EXPECT_FALSE(make_chain(kDefaultChain, fields, 6).sample(row, {}, scratch).ok());
+    EXPECT_FALSE(make_chain(kDefaultChain, fields, 6).sample({row}, {}, scratch).ok());
   }
 }
 

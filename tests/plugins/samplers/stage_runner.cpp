@@ -38,13 +38,15 @@ std::optional<plugin::StageState> make_stage(const std::string& name,
 namespace {
 
 std::vector<bp_candidate> run(const plugin::StageState& stage, std::vector<float>* logits,
-                              std::vector<bp_candidate> candidates, uint32_t n_vocab) {
+                              std::vector<bp_candidate> candidates, uint32_t n_vocab,
+                              const int32_t* greatest = nullptr) {
   auto row = make_growable<bp_sample_row>();
   row.n_vocab = n_vocab;
   row.n_candidates = static_cast<uint32_t>(candidates.size());
   candidates.resize(n_vocab);
   row.candidates = candidates.data();
   if (logits != nullptr) row.logits = logits->data();
+  row.greatest = greatest;
   const Status status = stage.apply(row);
   EXPECT_TRUE(status.ok()) << status.message();
   if (row.n_candidates == 0 && logits != nullptr) return to_candidates(*logits);
@@ -62,7 +64,16 @@ std::vector<bp_candidate> run_dense(const plugin::StageState& stage, std::vector
   if ((stage.info().flags & BP_STAGE_DENSE) == 0) {
     return run_sparse(stage, to_candidates(logits), n);
   }
-  return run(stage, &logits, {}, n);
+  const auto greatest = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+  std::vector<float> copy = logits;
+  const auto left = run(stage, &logits, {}, n);
+  if (!std::isfinite(copy[static_cast<size_t>(greatest)])) return left;
+  const auto same = [](const bp_candidate& a, const bp_candidate& b) {
+    return a.id == b.id && a.logit == b.logit;
+  };
+  EXPECT_TRUE(std::ranges::equal(left, run(stage, &copy, {}, n, &greatest), same))
+      << "it depends on whether the host knows the greatest logit";
+  return left;
 }
 
 std::vector<bp_candidate> run_sparse(const plugin::StageState& stage,

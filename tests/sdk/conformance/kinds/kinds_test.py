@@ -40,6 +40,7 @@ SAMPLERS = [
     ("lists-forbidden", "samplers-top-k-rules", "allows id .*, which is forbidden"),
     ("writes-past-room", "samplers-top-k-rules", "it crashed: stage top_k with"),
     ("drops-secretly", "samplers-repeats-rules", "drops candidates although it does not truncate"),
+    ("greatest-dropped", "samplers-top-k-forms", "a dense row whose greatest logit is known"),
     ("forms-differ", "samplers-top-k-forms", "a dense row against candidates by id"),
     ("own-random", "samplers-top-k-deterministic", "two equal states|one state twice"),
     ("effect-differs", "samplers-top-k-effect", "its effect against apply: id .* first case only"),

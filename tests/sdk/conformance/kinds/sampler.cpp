@@ -42,6 +42,10 @@ class TopK final : public Stage {
     row.order = BP_ORDER_DESCENDING;
     row.n_candidates = std::min(row.n_candidates, k_);
     spoil(row, dense);
+    if (makes("greatest-dropped") && row.greatest != nullptr && row.n_candidates > 1) {
+      row.candidates[0] = row.candidates[--row.n_candidates];
+      row.order = BP_ORDER_NONE;
+    }
     return {};
   }
   void effect(bp_stage_effect& out) const override {

@@ -109,6 +109,7 @@ Status MutantExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   BP_TRY(Base::submit(batch, ticket));
   if (is("rounding-changed")) std::fesetround(FE_UPWARD);
   if (is("write-past-row")) write_past_rows(batch);
+  if (is("greatest-of-a-half")) tell_greatest_of_half(batch);
   if (is("failed-choice-fails-all")) fail_all_beside_failed(batch);
   if (is("nan-is-an-error") && has_nan(batch)) return internal_error("the logits are NaN");
   return {};
@@ -273,6 +274,19 @@ void MutantExecutable::write_past_rows(const bp_batch& batch) const {
     for (uint32_t r = 0; r < output.n_rows; ++r) {
       const float zero = 0;
       std::memcpy(row_of(output, r) + width_of(output) * sizeof zero, &zero, sizeof zero);
+    }
+  }
+}
+
+// Of the columns of a row that one of two workers has.
+void MutantExecutable::tell_greatest_of_half(const bp_batch& batch) const {
+  Outputs outputs(batch);
+  for (const bp_output& output : outputs.all()) {
+    if (output.greatest == nullptr) continue;
+    for (uint32_t r = 0; r < output.n_rows; ++r) {
+      const auto* row = reinterpret_cast<const float*>(row_of(output, r));
+      const auto* greatest = std::max_element(row, row + (width_of(output) + 1) / 2);
+      output.greatest[r] = static_cast<int32_t>(greatest - row);
     }
   }
 }

@@ -46,6 +46,7 @@ class MutantExecutable final : public reference::ReferenceExecutable {
   Status submit_whole_vectors(const bp_batch& batch, uint64_t& ticket);
   Status submit_keeping_status(const bp_batch& batch, uint64_t& ticket);
   Status clear_block(uint32_t group, int32_t block);
+  void tell_greatest_of_half(const bp_batch& batch) const;
   void write_past_rows(const bp_batch& batch) const;
   static void fail_all_beside_failed(const bp_batch& batch);
   [[nodiscard]] bool has_nan(const bp_batch& batch) const;

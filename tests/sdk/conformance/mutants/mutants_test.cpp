@@ -62,6 +62,8 @@ constexpr Mutant kMutants[] = {
     {"nan-in-every-row", "steps-nan-beside", "a sequence before one with a NaN.*is nan"},
     {"blocks-in-a-row", "steps-scattered-blocks", "a decode after a prompt in scattered blocks"},
     {"first-rows-selected", "steps-output-rows", "rows 0, 3 and the last of a sequence"},
+    {"greatest-of-a-half", "steps-output-rows",
+     "program output 0: greatest of row .* is .*, expected"},
     {"second-output-unwritten", "steps-output-rows", "program output 1: row 0 was not written"},
     {"block-ops-reversed", "steps-chained-block-ops", "a decode after copies of copies"},
     {"block-ops-after-step", "steps-cleared-block", "a decode over a cleared block"},
