@@ -19,6 +19,8 @@ Step::Step(CpuExecutable& executable, const bp_batch& batch)
   for (uint32_t i = 0; i < batch.n_outputs; ++i) {
     wanted_.push_back(copy_growable(batch.outputs[i]));
     output_rows_[wanted_[i].output] = {wanted_[i].rows, wanted_[i].n_rows};
+    peaks_.emplace_back(wanted_[i].greatest == nullptr ? 0 : wanted_[i].n_rows,
+                        executable.n_threads_);
   }
   is_direct_.resize(wanted_.size());
   for (const Buffer& buffer : plan.buffers) {
@@ -58,6 +60,7 @@ void Step::run() {
   executable_.team_->run(executable_.n_threads_,
                          [this](uint32_t worker, uint32_t, bp_team* team) { work(worker, team); });
   copy_outputs();
+  tell_greatest();
 }
 
 void Step::fail_bad_tokens() {
@@ -129,7 +132,8 @@ void Step::place_outputs() {
     if (!can_write_direct(output, wanted_[i])) continue;
     is_direct_[i] = true;
     values_[output.buffer] = {static_cast<float*>(wanted_[i].data),
-                              wanted_[i].row_stride_bytes / sizeof(float)};
+                              wanted_[i].row_stride_bytes / sizeof(float),
+                              wanted_[i].greatest == nullptr ? nullptr : &peaks_[i]};
   }
 }
 
@@ -156,6 +160,15 @@ void Step::copy_outputs() const {
       const uint32_t row = buffer.count.rows == BP_ROWS_TOKENS ? wanted.rows[r] : r;
       std::memcpy(static_cast<uint8_t*>(wanted.data) + r * wanted.row_stride_bytes, value.row(row),
                   buffer.width * sizeof(float));
+    }
+  }
+}
+
+void Step::tell_greatest() const {
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    if (wanted_[i].greatest == nullptr || !is_direct_[i]) continue;
+    for (uint32_t r = 0; r < wanted_[i].n_rows; ++r) {
+      wanted_[i].greatest[r] = peaks_[i].column_of(r);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/executable.hpp"
+#include "backends/cpu/rows/row_peaks.hpp"
 #include "backends/cpu/stages/stage.hpp"
 
 namespace bp::cpu {
@@ -31,6 +32,7 @@ class Step {
   void place_outputs();
   [[nodiscard]] bool can_write_direct(const PlanOutput& output, const bp_output& wanted) const;
   void copy_outputs() const;
+  void tell_greatest() const;
   [[nodiscard]] bool any_running() const;
 
   CpuExecutable& executable_;
@@ -40,6 +42,7 @@ class Step {
   std::vector<bp_output> wanted_;
   std::vector<RowsView> values_;
   std::vector<bool> is_direct_;   // of each wanted output
+  std::vector<RowPeaks> peaks_;   // of each wanted output
   std::vector<uint8_t> running_;  // [n_seqs] 0: the stages skip it
   uint32_t first_output_stage_;   // sequences stopped later are complete
   StepContext context_;

@@ -305,6 +305,10 @@ struct Kernels {
   void (*scale)(const float* x, float factor, float* y, size_t n);
   void (*softcap)(const float* x, float cap, float* y, size_t n);
   void (*activate)(uint32_t activation, const float* x, float* y, size_t n);
+  // The first row t, first <= t < n_rows, of which not all n values are below bounds[t], as NaN
+  // never is; else n_rows.
+  uint32_t (*find_reaching)(const float* x, size_t stride, const float* bounds, uint32_t first,
+                            uint32_t n_rows, uint32_t n);
   // Turns the pairs (x[i], x[i + n_pairs]) by angles given by cosine and sine.
   void (*rotate_halves)(const float* cosines, const float* sines, size_t n_pairs, float* x);
 

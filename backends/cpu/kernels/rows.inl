@@ -247,6 +247,27 @@ void activate_row(uint32_t activation, const float* x, float* y, size_t n) {
             [&](size_t i, auto get, auto put) { put(y + i, activated(activation, get(x + i))); });
 }
 
+bool all_less(const float* x, float bound, uint32_t n) {
+  uint32_t i = 0;
+  if (n < 16) {
+    while (i < n && x[i] < bound) ++i;
+    return i == n;
+  }
+  const F32x16 bounds = broadcast(bound);
+  const auto at = [&](uint32_t begin) { return load(x + (begin < n - 16 ? begin : n - 16)); };
+  for (; i < n; i += 64) {
+    if (!all_less({at(i), at(i + 16), at(i + 32), at(i + 48)}, bounds)) return false;
+  }
+  return true;
+}
+
+uint32_t find_reaching(const float* x, size_t stride, const float* bounds, uint32_t first,
+                       uint32_t n_rows, uint32_t n) {
+  uint32_t t = first;
+  while (t < n_rows && all_less(x + t * stride, bounds[t], n)) ++t;
+  return t;
+}
+
 void rotate_halves(const float* cosines, const float* sines, size_t n_pairs, float* x) {
   for_lanes(n_pairs, [&](size_t i, auto get, auto put) {
     const F32x16 u = get(x + i);
@@ -271,6 +292,7 @@ void set_row_kernels(Kernels& kernels) {
   kernels.scale = scale_row;
   kernels.softcap = softcap_row;
   kernels.activate = activate_row;
+  kernels.find_reaching = find_reaching;
   kernels.rotate_halves = rotate_halves;
   kernels.dot = dot_rows;
   kernels.convolve = convolve;

@@ -102,6 +102,15 @@ inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
   return {_mm256_blendv_ps(z.a, y.a, _mm256_cmp_ps(x.a, limit.a, _CMP_LT_OQ)),
           _mm256_blendv_ps(z.b, y.b, _mm256_cmp_ps(x.b, limit.b, _CMP_LT_OQ))};
 }
+// Whether x < limit in all lanes of all four.
+inline bool all_less(const F32x16 (&x)[4], F32x16 limit) {
+  __m256 less = _mm256_cmp_ps(x[0].a, limit.a, _CMP_LT_OQ);
+  for (const F32x16& lanes : x) {
+    less = _mm256_and_ps(less, _mm256_cmp_ps(lanes.a, limit.a, _CMP_LT_OQ));
+    less = _mm256_and_ps(less, _mm256_cmp_ps(lanes.b, limit.b, _CMP_LT_OQ));
+  }
+  return _mm256_movemask_ps(less) == 0xff;
+}
 inline __m256 between(__m256i lane, int first, int end) {
   const __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane);
   const __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane);

@@ -84,6 +84,14 @@ inline F32x16 round(F32x16 x) {
 inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_LT_OQ), z.v, y.v)};
 }
+// Whether x < limit in all lanes of all four.
+inline bool all_less(const F32x16 (&x)[4], F32x16 limit) {
+  __mmask16 less = 0xffff;
+  for (const F32x16& lanes : x) {
+    less = _mm512_mask_cmp_ps_mask(less, lanes.v, limit.v, _CMP_LT_OQ);
+  }
+  return less == 0xffff;
+}
 // Lanes first <= i < end of x, others of y.
 inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

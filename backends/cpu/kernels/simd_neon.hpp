@@ -100,6 +100,14 @@ inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
   return quarters<F32x16>(
       [&](int i) { return vbslq_f32(vcltq_f32(x.v[i], limit.v[i]), y.v[i], z.v[i]); });
 }
+// Whether x < limit in all lanes of all four.
+inline bool all_less(const F32x16 (&x)[4], F32x16 limit) {
+  uint32x4_t less = vcltq_f32(x[0].v[0], limit.v[0]);
+  for (const F32x16& lanes : x) {
+    for (int i = 0; i < 4; ++i) less = vandq_u32(less, vcltq_f32(lanes.v[i], limit.v[i]));
+  }
+  return vminvq_u32(less) == UINT32_MAX;
+}
 // Lanes first <= i < end of x, others of y.
 inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
   constexpr int32_t kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

@@ -111,6 +111,15 @@ inline F32x16 round(F32x16 x) {
 inline F32x16 where_less(F32x16 x, F32x16 limit, F32x16 y, F32x16 z) {
   return {select(x.v < limit.v, y.v, z.v)};
 }
+// Whether x < limit in all lanes of all four.
+inline bool all_less(const F32x16 (&x)[4], F32x16 limit) {
+  Ints less = x[0].v < limit.v;
+  for (const F32x16& lanes : x) less &= lanes.v < limit.v;
+  uint64_t words[8], all = ~uint64_t{0};
+  __builtin_memcpy(words, &less, sizeof words);
+  for (const uint64_t word : words) all &= word;
+  return all == ~uint64_t{0};
+}
 // Lanes first <= i < end of x, others of y.
 inline F32x16 where_between(int first, int end, F32x16 x, F32x16 y) {
   const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/round_up.hpp"
+#include "backends/cpu/rows/row_peaks.hpp"
 
 namespace bp::cpu {
 
@@ -139,21 +140,25 @@ void MatmulStage::multiply(const StepContext& step, const Worker& worker, Items&
   scratch.weight =
       reinterpret_cast<uint8_t*>(scratch.partial + size_t{all.chunk_rows} * kStripRows);
   for (; item != WorkShares::kNone; item = items.next()) {
-    run_piece(step, x, piece(all, item), scratch);
+    run_piece(step, worker.index, x, piece(all, item), scratch);
   }
 }
 
-void MatmulStage::run_piece(const StepContext& step, const Activations& x, const Piece& piece,
-                            const Scratch& scratch) const {
+void MatmulStage::run_piece(const StepContext& step, uint32_t worker, const Activations& x,
+                            const Piece& piece, const Scratch& scratch) const {
   const Projection& projection = spec_.projections[piece.projection];
   const RowsView& out = step.values[projection.out];
   const auto multiply_up = [&] {
     dot_piece(step, x, spec_.projections[1], piece, {scratch.up, kPieceColumns}, scratch);
   };
   if (spec_.gated && piece.up_first) multiply_up();
-  dot_piece(step, x, projection, piece, {out.row(piece.out) + piece.column(), out.stride}, scratch);
+  float* const y = out.row(piece.out) + piece.column();
+  dot_piece(step, x, projection, piece, {y, out.stride}, scratch);
   if (spec_.gated && !piece.up_first) multiply_up();
   finish(step, projection, piece, scratch);
+  if (out.peaks == nullptr) return;
+  out.peaks->note(*step.kernels, worker, piece.out, piece.n, piece.column(), y, out.stride,
+                  piece.n_columns(*projection.weight));
 }
 
 // out: at the piece's first row and column.

@@ -53,7 +53,7 @@ class MatmulStage : public Stage {
   [[nodiscard]] Cut cut(const StepContext& step) const;
   [[nodiscard]] Piece piece(const Cut& cut, uint32_t item) const;
   void multiply(const StepContext& step, const Worker& worker, Items& items) const;
-  void run_piece(const StepContext& step, const Activations& x, const Piece& piece,
+  void run_piece(const StepContext& step, uint32_t worker, const Activations& x, const Piece& piece,
                  const Scratch& scratch) const;
   void dot_piece(const StepContext& step, const Activations& x, const Projection& projection,
                  const Piece& piece, const RowsView& out, const Scratch& scratch) const;

@@ -15,10 +15,13 @@
 
 namespace bp::cpu {
 
+class RowPeaks;
+
 // A value: rows of floats, [n_rows, stride].
 struct RowsView {
   float* data = nullptr;
   size_t stride = 0;
+  RowPeaks* peaks = nullptr;  // of a program output whose writer may note its greatest values
   [[nodiscard]] float* row(size_t r) const { return data + r * stride; }
 };
 

@@ -1,5 +1,6 @@
 // What must not change a sequence's logits by a single bit: chunks, neighbours, blocks, their size,
-// threads and where weights are kept. And what the step owes the host: statuses, limits, outputs.
+// threads and where weights are kept. And what the step owes the host: statuses, limits, outputs
+// and their greatest values.
 
 #include <gtest/gtest.h>
 
@@ -91,6 +92,7 @@ class Model {
     batch.add_output(0, rows, kVocab);
     const Status status = run(batch);
     EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(batch.broken_rule(), "");
     return batch.output(0);
   }
   Floats last_logits(const Tokens& tokens, int32_t first, const Tokens& blocks) {
@@ -149,6 +151,18 @@ TEST_P(CpuStep, ChunksEqualTheWholePrompt) {
     }
     EXPECT_EQ(chunks, whole);
   }
+}
+
+TEST_P(CpuStep, TellsTheGreatestValueOfEachRow) {
+  Model model(GetParam());
+  BatchBuilder batch;
+  batch.add_sequence(tokens_of(1, 60), 0, blocks_from(1, 1));
+  batch.add_sequence(tokens_of(2, 3), 0, blocks_from(2, 1));
+  batch.add_output(0, {7, 58, 59, 62}, kVocab);
+  const Status status = model.run(batch);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(batch.broken_rule(), "");
+  EXPECT_EQ(std::ranges::count(batch.greatest(0), -1), 0);
 }
 
 // The MLP's rows are taken in passes, the last of few rows, where its intermediate is wide.
