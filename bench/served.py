@@ -6,6 +6,7 @@
 
 A served rate is that of N streams with a short prompt each, from the moment when all of them have had
 their first token until the first of them ends; it holds sampling, detokenising, JSON and the sockets.
+`bench` decodes as many tokens per sequence from the same depth.
 The server is one that has run for a while: the cache holds what N streams take and all of it was used.
 """
 import argparse
@@ -64,6 +65,13 @@ class Server:
         self.process.wait()
         self.folder.cleanup()
 
+    def n_prompt_tokens(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", "/v1/completions",
+                           json.dumps({"model": "m", "prompt": PROMPT, "max_tokens": 1}),
+                           {"Content-Type": "application/json"})
+        return json.load(connection.getresponse())["usage"]["prompt_tokens"]
+
     def receive(self, n_sequences, n_tokens, fields):
         """What each of n streams received, as (time, bytes). One thread waits for all of them and parses
         nothing: the client shares its cores with what it measures."""
@@ -108,10 +116,10 @@ def token_times(received, n_tokens):
     return times
 
 
-def bench_rate(program, model, threads, n_sequences, n_tokens):
+def bench_rate(program, model, threads, n_sequences, n_tokens, depth):
     done = subprocess.run(
-        [program, "bench", model, "--json", "--threads", str(threads), "--prompt", "0", "--depth", "0",
-         "--generate", str(n_tokens), "--sequences", str(n_sequences)],
+        [program, "bench", model, "--json", "--threads", str(threads), "--prompt", "0",
+         "--depth", str(depth), "--generate", str(n_tokens), "--sequences", str(n_sequences)],
         capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["results"][0]["tokens_per_s"]
 
@@ -124,10 +132,11 @@ def compare(options, model, n_sequences, sampler):
     pairs = []
     with Server(*setup, options.generate + PROMPT_ROOM) as server:
         server.rate(*load)  # touches the cache for the first time
-        before = bench_rate(*setup, options.generate)
+        depth = server.n_prompt_tokens()
+        before = bench_rate(*setup, options.generate, depth)
         for _ in range(options.rounds):
             served = server.rate(*load)
-            after = bench_rate(*setup, options.generate)
+            after = bench_rate(*setup, options.generate, depth)
             if abs(after / before - 1) <= options.tolerance:
                 pairs.append((served, (before + after) / 2))
             before = after
