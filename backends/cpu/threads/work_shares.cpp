@@ -8,6 +8,7 @@ namespace bp::cpu {
 namespace {
 
 constexpr uint32_t kItemBits = 22;
+constexpr uint32_t kOwnParts = 4;  // of what is left of its share, one of which a worker takes
 
 // phase:19, in_order:1, begin:22, end:22.
 struct ShareState {
@@ -25,18 +26,26 @@ struct ShareState {
     const uint64_t head = uint64_t{phase} << 1 | (in_order ? 1 : 0);
     return head << (2 * kItemBits) | uint64_t{begin} << kItemBits | end;
   }
-  uint32_t take(bool owns) { return owns || in_order ? begin++ : --end; }
+  WorkShares::Run take(bool owns) {
+    if (!owns && !in_order) {
+      --end;
+      return {end, end + 1};
+    }
+    const uint32_t first = begin;
+    begin += in_order ? 1 : std::max((end - begin) / kOwnParts, 1u);
+    return {first, begin};
+  }
 };
 
-uint32_t take_from(std::atomic<uint64_t>& left, uint32_t phase, bool owns) {
+WorkShares::Run take_from(std::atomic<uint64_t>& left, uint32_t phase, bool owns) {
   uint64_t word = left.load(std::memory_order_acquire);
   while (true) {
     ShareState state = ShareState::unpack(word);
-    if (state.phase != phase || state.begin == state.end) return WorkShares::kNone;
-    const uint32_t item = state.take(owns);
+    if (state.phase != phase || state.begin == state.end) return {};
+    const WorkShares::Run run = state.take(owns);
     if (left.compare_exchange_weak(word, state.pack(), std::memory_order_acq_rel,
                                    std::memory_order_acquire)) {
-      return item;
+      return run;
     }
   }
 }
@@ -55,13 +64,13 @@ void WorkShares::open(uint32_t phase, uint32_t n_items, bool in_order) {
   }
 }
 
-uint32_t WorkShares::take(uint32_t phase, uint32_t worker) {
+WorkShares::Run WorkShares::take(uint32_t phase, uint32_t worker) {
   const auto n = static_cast<uint32_t>(shares_.size());
-  uint32_t item = take_from(shares_[worker].left, phase, true);
-  for (uint32_t i = 1; item == kNone && i < n; ++i) {
-    item = take_from(shares_[(worker + i) % n].left, phase, false);
+  Run run = take_from(shares_[worker].left, phase, true);
+  for (uint32_t i = 1; run.size() == 0 && i < n; ++i) {
+    run = take_from(shares_[(worker + i) % n].left, phase, false);
   }
-  return item;
+  return run;
 }
 
 }  // namespace bp::cpu

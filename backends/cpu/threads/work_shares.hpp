@@ -22,8 +22,15 @@ class WorkShares {
   // back of the others'.
   void open(uint32_t phase, uint32_t n_items, bool in_order);
 
-  // An item of the phase; kNone where none is left or the phase is over. [any-thread]
-  uint32_t take(uint32_t phase, uint32_t worker);
+  // Items that follow each other, [begin, end).
+  struct Run {
+    uint32_t begin = 0, end = 0;
+    [[nodiscard]] uint32_t size() const { return end - begin; }
+  };
+  // Items of the phase; none where none is left or the phase is over. A worker takes runs of its
+  // share, shorter and shorter ones: what is written between two takings has to reach the caches
+  // before the second. [any-thread]
+  Run take(uint32_t phase, uint32_t worker);
 
   // n > 0 items of the open phase are complete; true where they were the last. [any-thread]
   bool complete(uint32_t n) { return n_open_.fetch_sub(n, std::memory_order_acq_rel) == n; }
@@ -46,15 +53,19 @@ class Items {
 
   // WorkShares::kNone after the last.
   uint32_t next() {
-    const uint32_t item = shares_.take(phase_, worker_);
-    n_taken_ += item == WorkShares::kNone ? 0 : 1;
-    return item;
+    if (run_.size() == 0) {
+      run_ = shares_.take(phase_, worker_);
+      n_taken_ += run_.size();
+      if (run_.size() == 0) return WorkShares::kNone;
+    }
+    return run_.begin++;
   }
   [[nodiscard]] uint32_t n_taken() const { return n_taken_; }
 
  private:
   WorkShares& shares_;
   const uint32_t phase_, worker_;
+  WorkShares::Run run_;
   uint32_t n_taken_ = 0;
 };
 

@@ -10,6 +10,12 @@ namespace {
 
 using Taken = std::vector<uint32_t>;
 
+uint32_t take_one(WorkShares& shares, uint32_t phase, uint32_t worker) {
+  const WorkShares::Run run = shares.take(phase, worker);
+  EXPECT_LE(run.size(), 1u);
+  return run.size() == 0 ? WorkShares::kNone : run.begin;
+}
+
 Taken take_all(WorkShares& shares, uint32_t phase, uint32_t worker) {
   Taken taken;
   Items items(shares, phase, worker);
@@ -21,15 +27,36 @@ Taken take_all(WorkShares& shares, uint32_t phase, uint32_t worker) {
 TEST(WorkShares, AWorkerTakesItsOwnFromTheFrontAndOthersFromTheBack) {
   WorkShares shares(3);
   shares.open(5, 9, false);
-  EXPECT_EQ(shares.take(5, 2), 6u);
+  EXPECT_EQ(take_one(shares, 5, 2), 6u);
   EXPECT_EQ(take_all(shares, 5, 1), (Taken{3, 4, 5, 8, 7, 2, 1, 0}));
+}
+
+TEST(WorkShares, AWorkerTakesShorterAndShorterRunsOfItsOwn) {
+  WorkShares shares(2);
+  shares.open(1, 40, false);
+  Taken sizes;
+  for (uint32_t begin = 0; begin < 20;) {
+    const WorkShares::Run run = shares.take(1, 0);
+    EXPECT_EQ(run.begin, begin);
+    sizes.push_back(run.size());
+    begin = run.end;
+  }
+  EXPECT_EQ(sizes, (Taken{5, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1}));
+}
+
+TEST(WorkShares, WhatAWorkerHasNotTakenOfItsOwnIsThereForOthers) {
+  WorkShares shares(2);
+  shares.open(1, 40, false);
+  EXPECT_EQ(shares.take(1, 0).end, 5u);
+  EXPECT_EQ(take_all(shares, 1, 1).size(), 35u);
+  EXPECT_EQ(take_one(shares, 1, 0), WorkShares::kNone);
 }
 
 TEST(WorkShares, ItemsInOrderAreTakenInOrderByAnyWorker) {
   WorkShares shares(3);
   shares.open(1, 5, true);
-  EXPECT_EQ(shares.take(1, 2), 0u);
-  EXPECT_EQ(shares.take(1, 0), 1u);
+  EXPECT_EQ(take_one(shares, 1, 2), 0u);
+  EXPECT_EQ(take_one(shares, 1, 0), 1u);
   EXPECT_EQ(take_all(shares, 1, 1), (Taken{2, 3, 4}));
 }
 
@@ -39,16 +66,16 @@ TEST(WorkShares, AWorkerThatComesLateFindsNothingOfAPhaseThatIsOver) {
   EXPECT_EQ(take_all(shares, 1, 0).size(), 2u);
   EXPECT_TRUE(shares.complete(2));
   shares.open(3, 2, false);
-  EXPECT_EQ(shares.take(1, 1), WorkShares::kNone);
-  EXPECT_EQ(shares.take(3, 1), 1u);
+  EXPECT_EQ(take_one(shares, 1, 1), WorkShares::kNone);
+  EXPECT_EQ(take_one(shares, 3, 1), 1u);
 }
 
 TEST(WorkShares, HoldsTheLargestNumbers) {
   WorkShares shares(2);
   shares.open(WorkShares::kMaxPhase - 1, WorkShares::kMaxItems, false);
-  EXPECT_EQ(shares.take(WorkShares::kMaxPhase - 1, 0), 0u);
-  EXPECT_EQ(shares.take(WorkShares::kMaxPhase - 1, 1), WorkShares::kMaxItems / 2);
-  EXPECT_EQ(shares.take(WorkShares::kMaxPhase - 2, 0), WorkShares::kNone);
+  EXPECT_EQ(shares.take(WorkShares::kMaxPhase - 1, 0).begin, 0u);
+  EXPECT_EQ(shares.take(WorkShares::kMaxPhase - 1, 1).begin, WorkShares::kMaxItems / 2);
+  EXPECT_EQ(take_one(shares, WorkShares::kMaxPhase - 2, 0), WorkShares::kNone);
 }
 
 // Phases follow each other with no barrier: whoever completes one opens the next.
