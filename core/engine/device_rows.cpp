@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/engine/row_math.hpp"
+
 namespace bp::engine {
 
 namespace {
@@ -99,9 +101,6 @@ Result<int32_t> token_of(const SamplerChain& chain, const bp_row_request& reques
 
 PositionLogprobs logprobs_of(const bp_row_request& request, const bp_row_result& result,
                              int32_t token, uint32_t n, uint32_t n_vocab) {
-  const auto logprob = [&result](float logit) {
-    return static_cast<float>(static_cast<double>(logit) - result.log_sum);
-  };
   const auto candidates = candidates_of(request, result);
   float logit = result.given_logit;
   if (token == result.token) logit = result.token_logit;
@@ -109,16 +108,7 @@ PositionLogprobs logprobs_of(const bp_row_request& request, const bp_row_result&
     const auto found = std::ranges::find(candidates, token, &bp_candidate::id);
     if (found != candidates.end()) logit = found->logit;
   }
-  PositionLogprobs logprobs{{token, logprob(logit)}, {}};
-  for (const bp_candidate& c : candidates.first(std::min<size_t>(n, candidates.size()))) {
-    logprobs.top.push_back({c.id, logprob(c.logit)});
-  }
-  // Whatever is no candidate has a logit of -inf.
-  for (int32_t id = 0; logprobs.top.size() < std::min(n, n_vocab); ++id) {
-    if (std::ranges::find(candidates, id, &bp_candidate::id) != candidates.end()) continue;
-    logprobs.top.push_back({id, logprob(-std::numeric_limits<float>::infinity())});
-  }
-  return logprobs;
+  return logprobs_of({token, logit}, candidates, result.log_sum, std::min(n, n_vocab));
 }
 
 }  // namespace bp::engine

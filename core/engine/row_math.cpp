@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backplane/best_candidates.hpp"
 #include "backplane/softmax.hpp"
 
 namespace bp::engine {
@@ -12,34 +13,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kMinusInfinity = -kInfinity;
-
-bool better(const TokenLogprob& a, const TokenLogprob& b) {
-  return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
-}
-
-// The n best logits, best first. One pass: a buffer of candidates above a threshold that rises each
-// time the buffer is cut back to n.
-std::vector<TokenLogprob> best_of(std::span<const float> row, size_t n) {
-  n = std::min(n, row.size());
-  std::vector<TokenLogprob> best;
-  if (n == 0) return best;
-  const size_t room = std::max<size_t>(2 * n, 256);
-  best.reserve(room);
-  float threshold = kMinusInfinity;
-  bool cut = false;
-  for (size_t i = 0; i < row.size(); ++i) {
-    if (cut && !(row[i] > threshold)) continue;
-    best.push_back({static_cast<int32_t>(i), row[i]});
-    if (best.size() < room) continue;
-    std::ranges::nth_element(best, best.begin() + static_cast<ptrdiff_t>(n) - 1, better);
-    best.resize(n);
-    threshold = best[n - 1].logprob;
-    cut = true;
-  }
-  std::ranges::partial_sort(best, best.begin() + static_cast<ptrdiff_t>(n), better);
-  best.resize(n);
-  return best;
-}
 
 }  // namespace
 
@@ -124,14 +97,30 @@ int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
 PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n) {
   const float max = max_of(row);
   const double log_sum = static_cast<double>(max) + std::log(sum_exp(row, max));
+  std::vector<bp_candidate> best(n == 0 ? 0 : best_candidates_room(row.size(), n));
+  if (n > 0) best.resize(best_candidates(row, n, best));
+  const size_t n_best = std::min<size_t>(n, best.size());
+  std::partial_sort(best.begin(), best.begin() + static_cast<ptrdiff_t>(n_best), best.end(),
+                    is_better);
+  best.resize(n_best);
+  return logprobs_of({token, row[static_cast<size_t>(token)]}, best, log_sum,
+                     static_cast<uint32_t>(std::min<size_t>(n, row.size())));
+}
+
+PositionLogprobs logprobs_of(bp_candidate chosen, std::span<const bp_candidate> best,
+                             double log_sum, uint32_t n) {
   const auto logprob = [log_sum](float logit) {
     return static_cast<float>(static_cast<double>(logit) - log_sum);
   };
-  PositionLogprobs result;
-  result.chosen = {token, logprob(row[static_cast<size_t>(token)])};
-  result.top = best_of(row, n);
-  for (TokenLogprob& entry : result.top) entry.logprob = logprob(entry.logprob);
-  return result;
+  PositionLogprobs logprobs{{chosen.id, logprob(chosen.logit)}, {}};
+  for (const bp_candidate& c : best.first(std::min<size_t>(n, best.size()))) {
+    logprobs.top.push_back({c.id, logprob(c.logit)});
+  }
+  for (int32_t id = 0; logprobs.top.size() < n; ++id) {
+    if (std::ranges::find(best, id, &bp_candidate::id) != best.end()) continue;
+    logprobs.top.push_back({id, logprob(kMinusInfinity)});
+  }
+  return logprobs;
 }
 
 }  // namespace bp::engine

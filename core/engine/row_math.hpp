@@ -17,5 +17,9 @@ namespace bp::engine {
 [[nodiscard]] int32_t draw_sparse(std::span<const bp_candidate> candidates, double u);
 // log softmax of `token`, and of the n best, best first, ties by ascending id.
 [[nodiscard]] PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n);
+// Likewise from what is best of a row, best first, and the log of its sum of exponentials. Where
+// fewer than n are candidates, the others have logits of -inf; n is at most the vocabulary.
+[[nodiscard]] PositionLogprobs logprobs_of(bp_candidate chosen, std::span<const bp_candidate> best,
+                                           double log_sum, uint32_t n);
 
 }  // namespace bp::engine

@@ -11,26 +11,6 @@ namespace bp::samplers {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kMinusInfinity = -kInfinity;
-
-// Best candidates of a dense row in one pass: a buffer above a threshold, which rises whenever the
-// buffer is full and cut back to k.
-uint32_t collect_best(const bp_sample_row& row, uint32_t k) {
-  const uint32_t room = std::min(row.n_vocab, std::max(2 * k, 256u));
-  bp_candidate* const best = row.candidates;
-  uint32_t n = 0;
-  float threshold = kMinusInfinity;
-  for (uint32_t id = 0; id < row.n_vocab; ++id) {
-    // A logit equal to the threshold loses to the earlier id.
-    if (!(row.logits[id] > threshold)) continue;
-    best[n++] = {static_cast<int32_t>(id), row.logits[id]};
-    if (n < room || n <= k) continue;
-    std::nth_element(best, best + k - 1, best + n, better);
-    n = k;
-    threshold = best[k - 1].logit;
-  }
-  return n;
-}
 
 }  // namespace
 
@@ -64,14 +44,16 @@ bool gather(bp_sample_row& row, float threshold, uint32_t limit) {
 
 void keep_best(bp_sample_row& row, uint32_t k) {
   if (is_dense(row)) {
-    row.n_candidates = collect_best(row, std::min(k, row.n_vocab));
+    const auto n = best_candidates({row.logits, row.n_vocab}, std::min(k, row.n_vocab),
+                                   {row.candidates, row.n_vocab});
+    row.n_candidates = static_cast<uint32_t>(n);
     row.order = BP_ORDER_NONE;
   }
   const uint32_t n = std::min(k, row.n_candidates);
   if (row.order != BP_ORDER_DESCENDING) {
     bp_candidate* const end = row.candidates + row.n_candidates;
-    if (n < row.n_candidates) std::nth_element(row.candidates, row.candidates + n, end, better);
-    std::sort(row.candidates, row.candidates + n, better);
+    if (n < row.n_candidates) std::nth_element(row.candidates, row.candidates + n, end, is_better);
+    std::sort(row.candidates, row.candidates + n, is_better);
   }
   row.n_candidates = n;
   row.order = BP_ORDER_DESCENDING;

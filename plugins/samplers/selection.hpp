@@ -6,14 +6,10 @@
 #include <cstdint>
 #include <span>
 
+#include "backplane/best_candidates.hpp"
 #include "backplane/sampler.h"
 
 namespace bp::samplers {
-
-// Order of all results: greater logit first, then lower id.
-[[nodiscard]] inline bool better(const bp_candidate& a, const bp_candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
 
 [[nodiscard]] inline bool is_dense(const bp_sample_row& row) {
   return row.n_candidates == 0;

@@ -94,7 +94,7 @@ class TopP final : public Stage {
 
  private:
   static size_t select(std::span<bp_candidate> items, float max, double mass) {
-    return select_mass(items, mass, better, weight_below(max));
+    return select_mass(items, mass, is_better, weight_below(max));
   }
 
   static void keep_first(bp_sample_row& row, float max, double mass) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backplane/best_candidates.hpp"
 #include "backplane/ext/device_sampling.h"
 
 namespace bp {
@@ -15,11 +16,6 @@ namespace bp {
 namespace detail {
 
 inline constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
-
-// Of convention 3.
-[[nodiscard]] inline bool is_better(const bp_candidate& a, const bp_candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
 
 // All by ascending id, but those of -inf.
 [[nodiscard]] inline std::vector<bp_candidate> candidates_of(std::span<const float> row) {
