@@ -29,8 +29,8 @@ class RowPeaks {
     float value = -kInfinity;
     uint32_t column = 0;
   };
-  // Of one worker; no other one writes to its lines.
-  struct alignas(64) Seen {
+  // Of one worker.
+  struct Seen {
     std::vector<float> values;      // [n_rows]
     std::vector<uint32_t> columns;  // [n_rows]
   };

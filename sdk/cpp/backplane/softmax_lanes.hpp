@@ -86,6 +86,13 @@ struct Sums {
   }
 };
 
+BP_LANES_INLINE uint64_t or_of(WordLanes lanes) {
+  uint64_t pairs[kLanes / 2], all = 0;
+  __builtin_memcpy(pairs, &lanes, sizeof pairs);
+  for (const uint64_t pair : pairs) all |= pair;
+  return all;
+}
+
 // How far the passes fetch ahead that are mostly the first to look at a row, which other data may
 // have pushed out of the caches; the hardware's own prefetch begins anew with each page.
 inline constexpr size_t kAhead = 1024;
@@ -104,10 +111,9 @@ inline bool has_nan_or_infinity(const float* row, size_t n) {
     look(load_values(row + at));
   }
   if (at < n) look(load_values(row + at, n - at, 0));
-  uint32_t all[kPassValues], any = 0;
-  __builtin_memcpy(all, found, sizeof all);
-  for (const uint32_t word : all) any |= word;
-  return any >> 31 != 0;
+  uint64_t any = 0;
+  for (const WordLanes& lanes : found) any |= or_of(lanes);
+  return (any & 0x8000000080000000u) != 0;
 }
 
 inline float max_of(const float* row, size_t n) {
@@ -239,10 +245,7 @@ inline size_t skip_outside(const float* row, size_t n, float least, float bound)
         reached |= (lanes >= least) & (lanes < bound);
       }
     }
-    uint64_t words[kLanes / 2], any = 0;
-    __builtin_memcpy(words, &reached, sizeof words);
-    for (const uint64_t word : words) any |= word;
-    if (any != 0) break;
+    if (or_of((WordLanes)reached) != 0) break;
   }
   return at;
 }
