@@ -10,7 +10,7 @@
 namespace bp {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
 std::vector<int32_t> ids(std::vector<bp_candidate> candidates, size_t k) {
   std::ranges::sort(candidates, is_better);
@@ -22,7 +22,7 @@ std::vector<int32_t> ids(std::vector<bp_candidate> candidates, size_t k) {
 void expect_best(const std::vector<float>& row) {
   std::vector<bp_candidate> all;
   for (size_t i = 0; i < row.size(); ++i) {
-    if (row[i] > -kInfinity) all.push_back({static_cast<int32_t>(i), row[i]});
+    if (row[i] > kForbidden) all.push_back({static_cast<int32_t>(i), row[i]});
   }
   for (const size_t k : {size_t{1}, size_t{2}, size_t{40}, size_t{200}, row.size()}) {
     std::vector<bp_candidate> room(best_candidates_room(row.size(), k) + 1, {-7, 0});
@@ -38,14 +38,14 @@ TEST(BestCandidates, AreThoseOfTheWholeOrder) {
     std::vector<float> row(n);
     for (float& x : row) x = normal(random);
     expect_best(row);
-    for (float& x : row) x = random() % 3 == 0 ? -kInfinity : x;
+    for (float& x : row) x = random() % 3 == 0 ? kForbidden : x;
     expect_best(row);
     for (float& x : row) x = std::round(x);  // ties
     expect_best(row);
     std::ranges::sort(row);
     expect_best(row);
     expect_best(std::vector<float>(n, 1));
-    expect_best(std::vector<float>(n, -kInfinity));
+    expect_best(std::vector<float>(n, kForbidden));
     expect_best(std::vector<float>(n, std::numeric_limits<float>::max()));
   }
 }
