@@ -97,12 +97,10 @@ int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
 PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n) {
   const float max = max_of(row);
   const double log_sum = static_cast<double>(max) + std::log(sum_exp(row, max));
-  std::vector<bp_candidate> best(n == 0 ? 0 : best_candidates_room(row.size(), n));
-  if (n > 0) best.resize(best_candidates(row, n, best));
-  const size_t n_best = std::min<size_t>(n, best.size());
-  std::partial_sort(best.begin(), best.begin() + static_cast<ptrdiff_t>(n_best), best.end(),
-                    is_better);
-  best.resize(n_best);
+  std::vector<bp_candidate> best(best_candidates_room(row.size(), n));
+  best.resize(best_candidates(row, n, best));
+  const auto n_best = static_cast<ptrdiff_t>(std::min<size_t>(n, best.size()));
+  std::partial_sort(best.begin(), best.begin() + n_best, best.end(), is_better);
   return logprobs_of({token, row[static_cast<size_t>(token)]}, best, log_sum,
                      static_cast<uint32_t>(std::min<size_t>(n, row.size())));
 }

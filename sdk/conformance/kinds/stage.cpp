@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "backplane/best_candidates.hpp"
 #include "backplane/plugin.hpp"
 #include "sdk/conformance/kinds/attempt.hpp"
 #include "sdk/conformance/kinds/guarded_memory.hpp"
@@ -28,10 +29,6 @@ double uniform(void* host, uint32_t draw) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53;
-}
-
-bool is_better(const bp_candidate& a, const bp_candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
 std::vector<bp_candidate> candidates_of(const RowCase& row, Form form, uint64_t seed) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "backplane/best_candidates.hpp"
 #include "sdk/conformance/kinds/stage.hpp"
 #include "sdk/conformance/kinds/stage_definitions.hpp"
 #include "sdk/conformance/levels/levels.hpp"
@@ -130,9 +131,7 @@ Kept by_effect(const bp_stage_effect& effect, const RowCase& row) {
   for (size_t id = 0; id < row.logits.size(); ++id) {
     if (std::isfinite(row.logits[id])) all.push_back({static_cast<int32_t>(id), row.logits[id]});
   }
-  std::sort(all.begin(), all.end(), [](const bp_candidate& a, const bp_candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  });
+  std::sort(all.begin(), all.end(), is_better);
   if (effect.kind == BP_EFFECT_TOP_K) all.resize(std::min<size_t>(all.size(), effect.count));
   Kept kept;
   for (const bp_candidate& c : all) {

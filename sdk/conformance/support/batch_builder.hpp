@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "backplane/batch.h"
 #include "backplane/ext/device_sampling.h"
 #include "backplane/plugin.hpp"
+#include "backplane/row_sampling.hpp"
 #include "sdk/conformance/support/guarded_rows.hpp"
 #include "sdk/conformance/support/random_values.hpp"
 
@@ -212,16 +212,6 @@ class BatchBuilder {
     const auto width = static_cast<std::ptrdiff_t>(stored.output.row_stride_bytes / sizeof(float));
     const auto begin = stored.data.begin() + static_cast<std::ptrdiff_t>(r) * width;
     return {begin, begin + width};
-  }
-  // -1 where there is none.
-  [[nodiscard]] static int32_t greatest_of(const std::vector<float>& row) {
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    size_t best = 0;
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (!(row[i] < kInfinity)) return -1;
-      if (row[i] > row[best]) best = i;
-    }
-    return row[best] > -kInfinity ? static_cast<int32_t>(best) : -1;
   }
   // Of what was said; saying nothing is right of any row.
   [[nodiscard]] std::string wrong_greatest(const Output& stored) const {

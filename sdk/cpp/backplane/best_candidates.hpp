@@ -23,11 +23,12 @@ namespace bp {
   return std::min(n, std::max<size_t>(2 * k, 256));
 }
 
-// Writes the k >= 1 best of a row without NaN, in any order and maybe others with them, and answers
-// how many it wrote. Logits of -inf are no candidates. Candidates gather above a threshold, which
+// Writes the k best of a row without NaN, in any order and maybe others with them, and answers how
+// many it wrote. Logits of -inf are no candidates. Candidates gather above a threshold, which
 // rises whenever the room is full and cut back to k.
 inline size_t best_candidates(std::span<const float> row, size_t k, std::span<bp_candidate> room) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (k == 0) return 0;
   room = room.first(best_candidates_room(row.size(), k));
   size_t n = 0;
   float threshold = -kInfinity;  // a logit equal to it loses to the earlier id

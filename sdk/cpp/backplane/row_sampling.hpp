@@ -35,6 +35,20 @@ inline void keep_best(std::vector<bp_candidate>& candidates, size_t n) {
 
 }  // namespace detail
 
+// The lowest index of the greatest value (batch.h, convention 5); -1 where one is NaN or +inf, and
+// where all are -inf.
+[[nodiscard]] inline int32_t greatest_of(std::span<const float> row) {
+  float greatest = detail::kNoLogit;
+  int32_t index = -1;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!(row[i] < -detail::kNoLogit)) return -1;
+    if (row[i] <= greatest) continue;
+    greatest = row[i];
+    index = static_cast<int32_t>(i);
+  }
+  return index;
+}
+
 struct WeightedCandidate {
   bp_candidate candidate;
   double weight;

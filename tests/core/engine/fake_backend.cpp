@@ -310,16 +310,9 @@ class FakeExecutable final : public Executable {
       ++model_.n_rows_given;
       auto* data = static_cast<char*>(output.data) + r * output.row_stride_bytes;
       std::memcpy(data, row.data(), row.size() * sizeof(float));
-      if (model_.tells_greatest) output.greatest[r] = greatest_of(row);
+      const int32_t wrong = model_.wrong_greatest;
+      if (model_.tells_greatest) output.greatest[r] = wrong != -1 ? wrong : greatest_of(row);
     }
-  }
-
-  int32_t greatest_of(const std::vector<float>& row) {
-    if (const int32_t wrong = model_.wrong_greatest; wrong != -1) return wrong;
-    bp_row_request best{};
-    best.choice = BP_CHOOSE_BEST;
-    best.token = -1;
-    return sample_row(row, best).token;
   }
 
   // Answers the request of a row; whether it wants the logits too.

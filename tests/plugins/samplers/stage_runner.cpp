@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "backplane/best_candidates.hpp"
 #include "backplane/plugin.hpp"
 #include "core/plugin/library.hpp"
 
@@ -82,9 +83,7 @@ std::vector<bp_candidate> run_sparse(const plugin::StageState& stage,
 }
 
 std::vector<bp_candidate> sorted(std::vector<bp_candidate> candidates) {
-  std::ranges::sort(candidates, [](const bp_candidate& a, const bp_candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  });
+  std::ranges::sort(candidates, is_better);
   return candidates;
 }
 

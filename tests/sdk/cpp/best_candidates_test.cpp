@@ -24,7 +24,7 @@ void expect_best(const std::vector<float>& row) {
   for (size_t i = 0; i < row.size(); ++i) {
     if (row[i] > kForbidden) all.push_back({static_cast<int32_t>(i), row[i]});
   }
-  for (const size_t k : {size_t{1}, size_t{2}, size_t{40}, size_t{200}, row.size()}) {
+  for (const size_t k : {size_t{0}, size_t{1}, size_t{2}, size_t{40}, size_t{200}, row.size()}) {
     std::vector<bp_candidate> room(best_candidates_room(row.size(), k) + 1, {-7, 0});
     room.resize(best_candidates(row, k, room));
     EXPECT_EQ(ids(room, k), ids(all, k)) << row.size() << " logits, the best " << k;

@@ -8,16 +8,13 @@
 #include <map>
 #include <vector>
 
+#include "backplane/best_candidates.hpp"
 #include "factories.hpp"
 #include "mutation.hpp"
 
 namespace bp::wrong {
 
 namespace {
-
-bool is_better(const bp_candidate& a, const bp_candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
 
 class TopK final : public Stage {
  public:
