@@ -12,6 +12,7 @@
 
 #include "core/config/sizes.hpp"
 #include "core/plugin/catalog.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::config {
 namespace {
@@ -22,11 +23,8 @@ using ::testing::HasSubstr;
 
 class ConfigTest : public ::testing::Test {
  protected:
-  ConfigTest()
-      : folder_(fs::path(::testing::TempDir()) /
-                ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "plugins");
+  ConfigTest() {
+    fs::create_directory(folder_ / "plugins");
     write("model.gguf", "weights");
     write_plugin("gguf", "kinds: [bp.format/1]");
     write_plugin("fcfs",
@@ -46,7 +44,6 @@ class ConfigTest : public ::testing::Test {
     EXPECT_TRUE(scanned.ok());
     catalog_ = std::move(*scanned);
   }
-  ~ConfigTest() override { fs::remove_all(folder_); }
 
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
@@ -65,7 +62,8 @@ class ConfigTest : public ::testing::Test {
     return config.ok() ? "" : config.status().message();
   }
 
-  fs::path folder_;
+  const conformance::TemporaryFolder temporary_{"config"};
+  const fs::path& folder_ = temporary_.path();
   plugin::Catalog catalog_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "core/config/config.hpp"
 #include "core/plugin/catalog.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::config {
 namespace {
@@ -17,11 +18,7 @@ using ::testing::HasSubstr;
 
 class OverrideTest : public ::testing::Test {
  protected:
-  OverrideTest()
-      : folder_(fs::path(::testing::TempDir()) /
-                ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+  OverrideTest() {
     std::ofstream(folder_ / "model.gguf") << "weights";
     write_plugin("fcfs", "kinds: [bp.scheduler/1]");
     write_plugin("samplers", "kinds: [bp.sampler/1]\nstages: [{name: top_k}]");
@@ -33,7 +30,6 @@ class OverrideTest : public ::testing::Test {
     EXPECT_TRUE(scanned.ok());
     catalog_ = std::move(*scanned);
   }
-  ~OverrideTest() override { fs::remove_all(folder_); }
 
   void write_plugin(const std::string& id, const std::string& more) const {
     std::ofstream(folder_ / (id + ".plugin.yaml"))
@@ -49,7 +45,8 @@ class OverrideTest : public ::testing::Test {
     return load(path, catalog_);
   }
 
-  fs::path folder_;
+  const conformance::TemporaryFolder temporary_{"config"};
+  const fs::path& folder_ = temporary_.path();
   plugin::Catalog catalog_;
 };
 
