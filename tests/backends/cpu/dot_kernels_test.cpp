@@ -461,7 +461,7 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
         ASSERT_TRUE(
             reference::decode_row(BP_DTYPE_BF16, encoded.data(), w.size(), decoded.data()).ok());
         std::vector<float> last;  // row of sums of the same activations, whatever stands before it
-        for (const uint32_t n : {1u, 2u, 3u, 4u, 5u, 7u, 12u, 16u, 17u, 53u, 70u}) {
+        for (const uint32_t n : {1u, 2u, 3u, 4u, 5u, 7u, 12u, 16u, 17u, 24u, 25u, 53u, 70u}) {
           std::vector<float> x = conformance::normal_values("x", size_t{n} * n_columns);
           const auto own = conformance::normal_values("own", n_columns);
           std::ranges::copy(own, x.end() - n_columns);

@@ -14,14 +14,31 @@ namespace {
 
 using namespace avx512;
 
-// So many columns of two strips are multiplied by a group of rows of activations before those that
-// follow; its sums wait in memory meanwhile. Measured: the first-level cache would hold fewer. The
-// former a multiple of kBf16Columns, the latter of kBf16PanelRows.
-constexpr uint32_t kBlockColumns = 1024;
+// So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
-constexpr uint32_t kColumnsAhead = 1024;  // that are asked for
 
-constexpr uint32_t kTileRows = 6;  // of activations, whose sums fit into registers
+// How a group goes through strips: block by block of columns, tile by tile of rows, whose sums fit
+// into registers.
+struct FewRows {  // their weights come from memory: a line of them serves more, a block's are near
+  static constexpr uint32_t kMost = 24;
+  static constexpr uint32_t kTileRows = 8;
+  static constexpr uint32_t kParities = 1;  // odd pairs of columns after even ones
+  static constexpr uint32_t kBlockColumns = 128;
+  static constexpr uint32_t kColumnsAhead = 128;  // that are asked for
+  static constexpr int kLevelAhead = 1;           // into the cache of this level
+};
+struct ManyRows {  // measured: long runs, though the first-level cache would hold fewer columns
+  static constexpr uint32_t kTileRows = 6;
+  static constexpr uint32_t kParities = 2;  // even and odd pairs at once
+  static constexpr uint32_t kBlockColumns = 1024;
+  static constexpr uint32_t kColumnsAhead = 1024;
+  static constexpr int kLevelAhead = 2;
+};
+
+static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
+static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
+static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
+
 constexpr uint32_t kPairElements = 2 * kStripRows;
 constexpr uint32_t kUnitPairs = kBf16Columns / 2;
 
@@ -55,25 +72,25 @@ inline __m512bh broadcast_pair(const uint16_t* p) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 }
 
-// Of S strips and N rows of activations, even and odd pairs of columns.
-template <uint32_t S, uint32_t N>
+// Of S strips and N rows of activations, P of even and odd pairs of columns.
+template <uint32_t S, uint32_t N, uint32_t P>
 struct Sums {
-  __m512 of[S][N][2];
+  __m512 of[S][N][P];
 };
 
-// What products ask memory for while they go through kBf16Columns columns.
+// What products ask memory for while they go through kBf16Columns columns once.
 struct Nothing {
   void ask() {}
 };
 // Of each of S strips so many lines.
-template <uint32_t S>
+template <uint32_t S, int Level>
 struct Lines {
   const uint16_t* from[S];
   uint32_t n;
   __attribute__((always_inline)) void ask() {
     for (uint32_t i = 0; i < n; ++i) {
       BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-        __builtin_prefetch(from[s], 0, 2);
+        __builtin_prefetch(from[s], 0, 4 - Level);
         from[s] += kPairElements;
       }
     }
@@ -91,47 +108,50 @@ struct Stream {
   }
 };
 
-// Adds pair i of a unit of columns, ws of S strips, times that of N rows, kBf16Columns apart.
-template <uint32_t S, uint32_t N>
+// Adds a pair of columns, ws of S strips, times that of N rows, kBf16Columns apart, to sums p.
+template <uint32_t S, uint32_t N, uint32_t P>
 __attribute__((always_inline)) inline void add_pair(const __m512bh (&ws)[S], const uint16_t* x,
-                                                    uint32_t i, Sums<S, N>& sums) {
+                                                    uint32_t p, Sums<S, N, P>& sums) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    const __m512bh pair = broadcast_pair(x + t * kBf16Columns + 2 * i);
+    const __m512bh pair = broadcast_pair(x + t * kBf16Columns);
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      __m512& sum = sums.of[s][t][i % 2];
+      __m512& sum = sums.of[s][t][p];
       sum = _mm512_dpbf16_ps(sum, ws[s], pair);
     }
   }
 }
 
-// w: pairs of strips from some column on, x: rows from there, for n_columns columns.
-template <uint32_t S, uint32_t N, class Asks>
+// w: pairs of strips from some column on, x: rows from there, for n_columns columns: of their even
+// and odd pairs P, from `parity` on.
+template <uint32_t S, uint32_t N, uint32_t P, class Asks>
 __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w)[S], PanelRows x,
-                                                       uint32_t n_columns, Asks& asks,
-                                                       Sums<S, N>& sums) {
-  const uint16_t* own = x.first;
-  size_t at = 0;
+                                                       uint32_t n_columns, uint32_t parity,
+                                                       Asks& asks, Sums<S, N, P>& sums) {
+  const uint16_t* own = x.first + 2 * parity;
+  size_t at = parity * kPairElements;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
     asks.ask();
-    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i, at += kPairElements) {
-      __m512bh ws[S];
-      BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at);
-      add_pair<S, N>(ws, own, i, sums);
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2, at += 2 * kPairElements) {
+      BP_UNROLL for (uint32_t p = 0; p < P; ++p) {
+        __m512bh ws[S];
+        BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at + p * kPairElements);
+        add_pair<S, N, P>(ws, own + 2 * (i + p), p, sums);
+      }
     }
   }
 }
 
-template <uint32_t S, uint32_t N>
-inline void clear(Sums<S, N>& sums) {
+template <uint32_t S, uint32_t N, uint32_t P>
+inline void clear(Sums<S, N, P>& sums) {
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      sums.of[s][t][0] = sums.of[s][t][1] = _mm512_setzero_ps();
+      BP_UNROLL for (uint32_t p = 0; p < P; ++p) sums.of[s][t][p] = _mm512_setzero_ps();
     }
   }
 }
 
 template <uint32_t S, uint32_t N>
-inline void store(const Sums<S, N>& sums, float* y, size_t y_stride) {
+inline void store(const Sums<S, N, 2>& sums, float* y, size_t y_stride) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       _mm512_storeu_ps(y + t * y_stride + s * kStripRows,
@@ -156,11 +176,11 @@ __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
 // A strip in pairs, read once from its begin to its end.
 template <uint32_t N>
 void dot_stream(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
-  Sums<1, N> sums;
+  Sums<1, N, 2> sums;
   clear(sums);
   const uint16_t* const w[1] = {strip};
   Stream<kBytesAhead<N>, kLevelAhead<N>> asks{strip};
-  add_columns<1, N>(w, x, n_columns, asks, sums);
+  add_columns<1, N, 2>(w, x, n_columns, 0, asks, sums);
   store(sums, y, y_stride);
 }
 
@@ -170,22 +190,36 @@ struct BlockPlace {
 };
 
 // N rows of activations times a block of columns. Sums begin with the first block, wait from one to
-// the next, and are stored after the last one.
-template <uint32_t S, uint32_t N, class Asks>
+// the next, even pairs' before odd ones', and are stored after the last one.
+template <class Pace, uint32_t S, uint32_t N, class Asks>
 __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRows x,
                                          BlockPlace place, Asks& asks, __m512* waiting, float* y,
                                          size_t y_stride) {
-  Sums<S, N> sums;
-  if (place.is_first) {
-    clear(sums);
-  } else {
-    BP_UNROLL for (uint32_t i = 0; i < S * N * 2; ++i) sums.of[i / 2 / N][i / 2 % N][i % 2] =
-        waiting[i];
+  constexpr uint32_t P = Pace::kParities;
+  Sums<S, N, P> sums;
+  for (uint32_t parity = 0; parity < 2; parity += P) {
+    __m512* own = waiting + parity * S * N;
+    if (place.is_first) {
+      clear(sums);
+    } else {
+      BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
+        sums.of[i / N % S][i % N][i / N / S] = own[i];
+      }
+    }
+    add_columns<S, N, P>(w, x, place.n_columns, parity, asks, sums);
+    if (place.is_last && parity + P == 2) break;
+    BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
+      own[i] = sums.of[i / N % S][i % N][i / N / S];
+    }
   }
-  add_columns<S, N>(w, x, place.n_columns, asks, sums);
-  if (place.is_last) return store(sums, y, y_stride);
-  BP_UNROLL for (uint32_t i = 0; i < S * N * 2; ++i) waiting[i] =
-      sums.of[i / 2 / N][i / 2 % N][i % 2];
+  if (!place.is_last) return;
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      const __m512 even = P == 2 ? sums.of[s][t][0] : waiting[s * N + t];
+      _mm512_storeu_ps(y + t * y_stride + s * kStripRows,
+                       _mm512_add_ps(even, sums.of[s][t][P - 1]));
+    }
+  }
 }
 
 // 16 vectors of 16 pairs, rows by columns, the other way round.
@@ -244,7 +278,7 @@ void pair_rows(FileRows rows, uint32_t n_columns, uint16_t* pairs) {
 template <uint32_t N>
 void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_columns, float* y,
                    size_t y_stride) {
-  Sums<1, N> sums;
+  Sums<1, N, 2> sums;
   clear(sums);
   const uint16_t* own = x.first;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
@@ -253,7 +287,7 @@ void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_column
     w.next(v);
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
       const __m512bh ws[1] = {reinterpret_cast<__m512bh>(v[i])};
-      add_pair<1, N>(ws, own, i, sums);
+      add_pair<1, N, 2>(ws, own + 2 * i, i % 2, sums);
     }
   }
   store(sums, y, y_stride);
@@ -262,16 +296,17 @@ void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_column
 // Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns. The
 // first group that meets the strips waits for memory: while it multiplies a block, it asks for what
 // follows.
-template <uint32_t S>
+template <class Pace, uint32_t S>
 void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
                uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
   __m512 waiting[kGroupRows * S * 2];
-  alignas(64) uint16_t made[S][kBlockColumns * kStripRows];  // pairs of a block of a file's rows
+  // Pairs of a block of a file's rows.
+  alignas(64) uint16_t made[S][Pace::kBlockColumns * kStripRows];
   const bool is_paired = w.layout == Bf16Layout::kPairs;
-  const uint32_t n_ahead = is_paired ? kColumnsAhead : n_columns;
-  for (uint32_t column = 0; column < n_columns; column += kBlockColumns) {
+  const uint32_t n_ahead = is_paired ? Pace::kColumnsAhead : n_columns;
+  for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
     const uint32_t left = n_columns - column;
-    const uint32_t n = left < kBlockColumns ? left : kBlockColumns;
+    const uint32_t n = left < Pace::kBlockColumns ? left : Pace::kBlockColumns;
     const BlockPlace place{n, column == 0, n == left};
     const uint16_t* own[S];
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
@@ -280,7 +315,7 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
       pair_rows({w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows}, n, made[s]);
       own[s] = made[s];
     }
-    Lines<S> lines;
+    Lines<S, Pace::kLevelAhead> lines;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       const uint32_t then = column + n_ahead;
       lines.from[s] = then < n_columns ? w.strip(s) + then * kStripRows
@@ -290,18 +325,18 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
       const uint32_t after = n_x_rows - first;
       const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
       const uint16_t* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
-      uint32_t n_tiles = (n_panel + kTileRows - 1) / kTileRows;  // of about one size
+      uint32_t n_tiles = (n_panel + Pace::kTileRows - 1) / Pace::kTileRows;  // of about one size
       for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
         n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
         const PanelRows x{panel + row * kBf16Columns, n_panel};
-        lines.n = (kUnitPairs * n_rows + n_x_rows - 1) / n_x_rows;
-        with_rows<kTileRows>(n_rows, [&](auto rows) {
+        lines.n = (kUnitPairs / 2 * Pace::kParities * n_rows + n_x_rows - 1) / n_x_rows;
+        with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
           constexpr uint32_t N = decltype(rows)::kRows;
           __m512* wait = waiting + (first + row) * S * 2;
           float* out = y + (first + row) * y_stride;
           Nothing nothing;
-          is_first ? dot_block<S, N>(own, x, place, lines, wait, out, y_stride)
-                   : dot_block<S, N>(own, x, place, nothing, wait, out, y_stride);
+          is_first ? dot_block<Pace, S, N>(own, x, place, lines, wait, out, y_stride)
+                   : dot_block<Pace, S, N>(own, x, place, nothing, wait, out, y_stride);
         });
       }
     }
@@ -311,10 +346,13 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
 template <uint32_t S>
 void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
                 uint32_t n_columns, float* y, size_t y_stride) {
+  if (n_x_rows <= FewRows::kMost && w.layout == Bf16Layout::kPairs) {
+    return dot_group<FewRows, S>(w, n_w_rows, panels, n_x_rows, n_columns, true, y, y_stride);
+  }
   for (uint32_t t = 0; t < n_x_rows; t += kGroupRows) {
     const uint32_t n = n_x_rows - t < kGroupRows ? n_x_rows - t : kGroupRows;
-    dot_group<S>(w, n_w_rows, panels + size_t{t} * n_columns, n, n_columns, t == 0,
-                 y + t * y_stride, y_stride);
+    dot_group<ManyRows, S>(w, n_w_rows, panels + size_t{t} * n_columns, n, n_columns, t == 0,
+                           y + t * y_stride, y_stride);
   }
 }
 
