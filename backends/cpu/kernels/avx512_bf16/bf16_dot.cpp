@@ -17,21 +17,19 @@ using namespace avx512;
 // So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
 
-// How a group goes through strips: block by block of columns, tile by tile of rows, whose sums fit
-// into registers.
+// How a group goes through strips: block by block of columns, of which the next is asked for, tile
+// by tile of rows, whose sums fit into registers.
 struct FewRows {  // their weights come from memory: a line of them serves more, a block's are near
   static constexpr uint32_t kMost = 24;
   static constexpr uint32_t kTileRows = 8;
   static constexpr uint32_t kParities = 1;  // odd pairs of columns after even ones
   static constexpr uint32_t kBlockColumns = 128;
-  static constexpr uint32_t kColumnsAhead = 128;  // that are asked for
-  static constexpr int kLevelAhead = 1;           // into the cache of this level
+  static constexpr int kLevelAhead = 1;  // of the cache that is to hold the next block
 };
 struct ManyRows {  // measured: long runs, though the first-level cache would hold fewer columns
   static constexpr uint32_t kTileRows = 6;
   static constexpr uint32_t kParities = 2;  // even and odd pairs at once
   static constexpr uint32_t kBlockColumns = 1024;
-  static constexpr uint32_t kColumnsAhead = 1024;
   static constexpr int kLevelAhead = 2;
 };
 
@@ -135,7 +133,7 @@ __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w
       BP_UNROLL for (uint32_t p = 0; p < P; ++p) {
         __m512bh ws[S];
         BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at + p * kPairElements);
-        add_pair<S, N, P>(ws, own + 2 * (i + p), p, sums);
+        add_pair(ws, own + 2 * (i + p), p, sums);
       }
     }
   }
@@ -150,12 +148,14 @@ inline void clear(Sums<S, N, P>& sums) {
   }
 }
 
-template <uint32_t S, uint32_t N>
-inline void store(const Sums<S, N, 2>& sums, float* y, size_t y_stride) {
+// Sums of even pairs [S][N] and of odd ones; the former where P = 1 have left the registers.
+template <uint32_t S, uint32_t N, uint32_t P>
+inline void store(const Sums<S, N, P>& sums, const __m512* even, float* y, size_t y_stride) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      _mm512_storeu_ps(y + t * y_stride + s * kStripRows,
-                       _mm512_add_ps(sums.of[s][t][0], sums.of[s][t][1]));
+      _mm512_storeu_ps(
+          y + t * y_stride + s * kStripRows,
+          _mm512_add_ps(P == 2 ? sums.of[s][t][0] : even[s * N + t], sums.of[s][t][P - 1]));
     }
   }
 }
@@ -180,8 +180,8 @@ void dot_stream(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y
   clear(sums);
   const uint16_t* const w[1] = {strip};
   Stream<kBytesAhead<N>, kLevelAhead<N>> asks{strip};
-  add_columns<1, N, 2>(w, x, n_columns, 0, asks, sums);
-  store(sums, y, y_stride);
+  add_columns(w, x, n_columns, 0, asks, sums);
+  store(sums, nullptr, y, y_stride);
 }
 
 struct BlockPlace {
@@ -206,20 +206,13 @@ __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRow
         sums.of[i / N % S][i % N][i / N / S] = own[i];
       }
     }
-    add_columns<S, N, P>(w, x, place.n_columns, parity, asks, sums);
+    add_columns(w, x, place.n_columns, parity, asks, sums);
     if (place.is_last && parity + P == 2) break;
     BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
       own[i] = sums.of[i / N % S][i % N][i / N / S];
     }
   }
-  if (!place.is_last) return;
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      const __m512 even = P == 2 ? sums.of[s][t][0] : waiting[s * N + t];
-      _mm512_storeu_ps(y + t * y_stride + s * kStripRows,
-                       _mm512_add_ps(even, sums.of[s][t][P - 1]));
-    }
-  }
+  if (place.is_last) store(sums, waiting, y, y_stride);
 }
 
 // 16 vectors of 16 pairs, rows by columns, the other way round.
@@ -287,10 +280,10 @@ void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_column
     w.next(v);
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
       const __m512bh ws[1] = {reinterpret_cast<__m512bh>(v[i])};
-      add_pair<1, N, 2>(ws, own + 2 * i, i % 2, sums);
+      add_pair(ws, own + 2 * i, i % 2, sums);
     }
   }
-  store(sums, y, y_stride);
+  store(sums, nullptr, y, y_stride);
 }
 
 // Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns. The
@@ -303,7 +296,7 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
   // Pairs of a block of a file's rows.
   alignas(64) uint16_t made[S][Pace::kBlockColumns * kStripRows];
   const bool is_paired = w.layout == Bf16Layout::kPairs;
-  const uint32_t n_ahead = is_paired ? Pace::kColumnsAhead : n_columns;
+  const uint32_t n_ahead = is_paired ? Pace::kBlockColumns : n_columns;
   for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
     const uint32_t left = n_columns - column;
     const uint32_t n = left < Pace::kBlockColumns ? left : Pace::kBlockColumns;
