@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "backplane/softmax.hpp"
-
 namespace bp::samplers {
 
 namespace {
@@ -24,13 +22,16 @@ float max_logit(const bp_sample_row& row) {
       ->logit;
 }
 
-bool gather(bp_sample_row& row, float threshold, uint32_t limit) {
+namespace {
+
+// skip: where the first block of kSkipBlock logits of a row's rest begins that has some to keep.
+template <class Skip>
+bool gather_with(bp_sample_row& row, float least, uint32_t limit, Skip skip) {
   const std::span<const float> logits(row.logits, row.n_vocab);
-  const float least = std::max(threshold, std::numeric_limits<float>::lowest());
   uint32_t n = 0;
   for (size_t begin = 0; begin < logits.size();) {
     if (n > limit) return false;
-    begin += skip_outside(logits.subspan(begin), least, kInfinity);  // mostly few are that great
+    begin += skip(logits.subspan(begin));  // mostly few are that great
     const size_t end = std::min(begin + kSkipBlock, logits.size());
     for (; begin < end; ++begin) {
       row.candidates[n] = {static_cast<int32_t>(begin), logits[begin]};
@@ -40,6 +41,21 @@ bool gather(bp_sample_row& row, float threshold, uint32_t limit) {
   row.n_candidates = n;
   row.order = BP_ORDER_NONE;
   return true;
+}
+
+}  // namespace
+
+bool gather(bp_sample_row& row, float threshold, uint32_t limit) {
+  const float least = std::max(threshold, std::numeric_limits<float>::lowest());
+  return gather_with(row, least, limit, [least](std::span<const float> logits) {
+    return skip_outside(logits, least, kInfinity);
+  });
+}
+
+bool gather_near(bp_sample_row& row, float max, float least, uint32_t limit, ExpEstimate& rest) {
+  return gather_with(row, least, limit, [=, &rest](std::span<const float> logits) {
+    return rest.add_until(logits, max, least);
+  });
 }
 
 void keep_best(bp_sample_row& row, uint32_t k) {

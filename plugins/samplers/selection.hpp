@@ -8,6 +8,7 @@
 
 #include "backplane/best_candidates.hpp"
 #include "backplane/sampler.h"
+#include "backplane/softmax.hpp"
 
 namespace bp::samplers {
 
@@ -22,6 +23,8 @@ namespace bp::samplers {
 // The dense row becomes sparse: ids with a logit of at least `threshold`, ascending, but -inf
 // never. Where they are more than about `limit` the row stays and the answer is false.
 bool gather(bp_sample_row& row, float threshold, uint32_t limit);
+// Likewise, and `rest` gets the weights, e^(logit - max), of all others; `least` is finite.
+bool gather_near(bp_sample_row& row, float max, float least, uint32_t limit, ExpEstimate& rest);
 // The row, dense or sparse, keeps its k best candidates, best first. k >= 1.
 void keep_best(bp_sample_row& row, uint32_t k);
 // Moves the fewest items, in the order `before`, whose weights reach `mass` to the front, in any

@@ -109,18 +109,18 @@ class TopP final : public Stage {
     constexpr float kNear = 8;             // logits this far below weigh 1/3000
     constexpr double kRounding = 1e-6;     // of sums of float weights
     const uint32_t few = row.n_vocab / 8;  // more are dearer to order than to find their edge
-    const std::span<const float> logits(row.logits, row.n_vocab);
     bp_sample_row near = row;
-    if (!gather(near, max - kNear, few)) return false;
+    ExpEstimate rest;
+    if (!gather_near(near, max, max - kNear, few, rest)) return false;
     const double weight = weight_of(candidates(near), max);
     // Mostly one cut holds whatever the rest weighs within its bounds; else its exponentials tell.
-    const double most = bound_exp_below(logits, max, max - kNear);
-    const double least_mass = p_ * (weight + most / kBoundExcess) * (1 - kRounding);
-    const double most_mass = p_ * (weight + most) * (1 + kRounding);
+    const double error = rest.sum() * ExpEstimate::kError;
+    const double least_mass = p_ * (weight + rest.sum() - error) * (1 - kRounding);
+    const double most_mass = p_ * (weight + rest.sum() + error) * (1 + kRounding);
     if (weight < least_mass) return false;
     size_t n_kept = select(candidates(near), max, least_mass);
     if (weight_of(candidates(near).first(n_kept), max) < most_mass) {
-      const double mass = p_ * sum_exp(logits, max);
+      const double mass = p_ * sum_exp({row.logits, row.n_vocab}, max);
       if (weight < mass) return false;
       n_kept = select(candidates(near), max, mass);
     }

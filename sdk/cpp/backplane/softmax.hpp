@@ -23,7 +23,7 @@ struct RowPasses {
   void (*exp_row)(const float* row, size_t n, float max, float* out);
   double (*sum_of)(const float* row, size_t n);
   double (*sum_exp)(const float* row, size_t n, float max);
-  double (*bound_exp_below)(const float* row, size_t n, float max, float least);
+  size_t (*estimate_until)(const float* row, size_t n, float max, float least, double* sums);
   void (*sums_from)(const float* values, size_t n, const float* least, double* sums);
   size_t (*skip_outside)(const float* row, size_t n, float least, float bound);
 };
@@ -135,12 +135,25 @@ inline void exp_row(std::span<const float> row, float max, float* out) {
   return detail::row_passes().sum_exp(row.data(), row.size(), max);
 }
 
-// At least the sum of e^(x - max) over all x < least, and at most kBoundExcess times it; but what
-// is below max - 87 may count for nothing. A fifth of the time of sum_exp.
-inline constexpr double kBoundExcess = 1.065;
-[[nodiscard]] inline double bound_exp_below(std::span<const float> row, float max, float least) {
-  return detail::row_passes().bound_exp_below(row.data(), row.size(), max, least);
-}
+// A sum of e^(x - max), within kEstimateError of it, of the values that it was told. What weighs
+// less than 2^-100, and what pads the last values to a vector, counts as that much.
+class ExpEstimate {
+ public:
+  static constexpr double kError = 2e-4;
+  // Where the first block of kSkipBlock values begins that has one of at least `least`; the row's
+  // size if there is none. All values below `least` up to the end of that block have been added.
+  [[nodiscard]] size_t add_until(std::span<const float> row, float max, float least) {
+    return detail::row_passes().estimate_until(row.data(), row.size(), max, least, sums_);
+  }
+  [[nodiscard]] double sum() const {
+    double sum = 0;
+    for (const double x : sums_) sum += x;
+    return sum;
+  }
+
+ private:
+  double sums_[detail::kPassValues] = {};
+};
 
 // sums[t]: of the values >= least[t], which is above 0; no value is below 0. Within 1e-5 of its
 // size.

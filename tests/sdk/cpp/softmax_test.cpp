@@ -100,31 +100,68 @@ TEST_P(SoftmaxTest, SumsHaveOneOrderByAnyWidth) {
   }
 }
 
-TEST_P(SoftmaxTest, BoundsTheSumOfWhatIsBelow) {
-  for (const size_t n : {0, 1, 15, 16, 17, 1000, 1023, 1024, 1025, 5000}) {
-    std::vector<float> row = random_row(n);
-    if (n > 3) row[n / 3] = kMinusInfinity;
-    const float max = 12, least = 1;
-    double sum = 0;
-    for (const float x : row) {
-      if (x < least) sum += std::exp(static_cast<double>(x) - static_cast<double>(max));
+double total(const double (&sums)[detail::kPassValues]) {
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+TEST_P(SoftmaxTest, EstimatesTheSumUpToTheBlockThatReachesAValue) {
+  constexpr float kMax = 40, kLeast = 30;
+  const detail::RowPasses& narrowest = *detail::all_row_passes().back();
+  for (const size_t n : {0, 1, 15, 17, 63, 64, 65, 127, 130, 1000, 1024, 1090, 5000}) {
+    for (size_t at = 0; at <= n; at = 2 * at + 1) {  // at n nothing reaches it
+      std::vector<float> row = random_row(n);
+      if (n > 3) row[n / 3] = kMinusInfinity;
+      if (at < n) row[at] = kLeast;
+      const size_t begin = at < n ? at / kSkipBlock * kSkipBlock : n;
+      double expected = 0.25;
+      for (size_t i = 0; i < std::min(n, begin + kSkipBlock); ++i) {
+        if (i != at) expected += std::exp(static_cast<double>(row[i]) - static_cast<double>(kMax));
+      }
+      double sums[detail::kPassValues] = {0.25}, same[detail::kPassValues] = {0.25};
+      EXPECT_EQ(GetParam()->estimate_until(row.data(), n, kMax, kLeast, sums), begin) << n;
+      EXPECT_NEAR(total(sums), expected, ExpEstimate::kError * expected) << n << " " << at;
+      narrowest.estimate_until(row.data(), n, kMax, kLeast, same);
+      EXPECT_EQ(total(sums), total(same));
     }
-    const double bound = GetParam()->bound_exp_below(row.data(), n, max, least);
-    EXPECT_GE(bound, sum) << n;
-    EXPECT_LE(bound, kBoundExcess * sum) << n;
   }
 }
 
-TEST_P(SoftmaxTest, BoundsEachExponentialClosely) {
-  for (float x = 0; x > -86; x -= 0.0137f) {
+TEST_P(SoftmaxTest, EstimatesEachExponentialClosely) {
+  constexpr double kNothing = detail::kPassValues * 0x1.001p-100;  // a value and what pads it
+  for (float x = 0; x > -69; x -= 0.0137f) {
+    double sums[detail::kPassValues] = {};
+    EXPECT_EQ(GetParam()->estimate_until(&x, 1, 0, 1, sums), 1);
     const double exact = std::exp(static_cast<double>(x));
-    const double bound = GetParam()->bound_exp_below(&x, 1, 0, 1);
-    EXPECT_GE(bound, exact) << x;
-    EXPECT_LE(bound, kBoundExcess * exact) << x;
+    ASSERT_NEAR(total(sums), exact, ExpEstimate::kError / 2 * exact + kNothing) << x;
   }
-  const float far[] = {kMinusInfinity, -90, -1000};
-  EXPECT_EQ(GetParam()->bound_exp_below(far, 1, 0, 1), 0);
-  EXPECT_LT(GetParam()->bound_exp_below(far, 3, 0, 1), 1e-37);
+  for (const float far : {-70.0f, -90.0f, -1e30f, kMinusInfinity}) {
+    double sums[detail::kPassValues] = {};
+    EXPECT_EQ(GetParam()->estimate_until(&far, 1, 0, 1, sums), 1);
+    EXPECT_LE(total(sums), kNothing) << far;
+  }
+}
+
+TEST(ExpEstimateTest, GoesThroughARowBlockByBlock) {
+  std::vector<float> row = random_row(1000);
+  const std::vector<size_t> great = {70, 71, 130, 500, 999};
+  double expected = 0;
+  for (const float x : row) expected += std::exp(static_cast<double>(x) - 20);
+  for (const size_t at : great) {
+    expected -= std::exp(static_cast<double>(row[at]) - 20);
+    row[at] = 20;
+  }
+  ExpEstimate estimate;
+  std::vector<size_t> found;
+  for (size_t begin = 0; begin < row.size();) {
+    begin += estimate.add_until(std::span<const float>(row).subspan(begin), 20, 13);
+    for (const size_t end = std::min(begin + kSkipBlock, row.size()); begin < end; ++begin) {
+      if (row[begin] == 20) found.push_back(begin);
+    }
+  }
+  EXPECT_EQ(found, great);
+  EXPECT_NEAR(estimate.sum(), expected, ExpEstimate::kError * expected);
 }
 
 TEST_P(SoftmaxTest, SumsFromSeveralThresholds) {
