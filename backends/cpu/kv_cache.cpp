@@ -148,11 +148,10 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   return tile;
 }
 
-ptrdiff_t KvCache::distance(uint32_t slot_index, const int32_t* blocks, Place from,
-                            Place to) const {
+ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place& to) const {
   const Slot& slot = slots_[slot_index];
   const auto at = [&](const Place& place) {
-    return head(slot, blocks[place.position / block_size_], place.head);
+    return head(slot, place.blocks[place.position / block_size_], place.head);
   };
   return at(to) - at(from);
 }
@@ -199,7 +198,9 @@ void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to,
                           const float* value) const {
   const uint32_t n = slot.shape.v_head_dim;
   uint8_t* values = to + slot.values + value_offset(v_type_, slot.value_stride, offset);
-  if (v_type_ == KvType::kBF16) return store_value_pairs(kernels, n, values, value);
+  if (v_type_ == KvType::kBF16) {
+    return kernels.store_value_pairs(value, n, reinterpret_cast<uint16_t*>(values));
+  }
   if (!is_quantised(v_type_)) {
     return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
   }
@@ -243,19 +244,6 @@ void KvCache::store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* keys,
     uint32_t words[kKeyPairDims / 2];
     std::memcpy(words, narrow, sizeof words);
     for (uint32_t i = 0; i < kKeyPairDims / 2; ++i) group[size_t{d / 2 + i} * kKvLanes] = words[i];
-  }
-}
-
-// Positions of a pair may be stored from different threads: each touches its own elements alone.
-void KvCache::store_value_pairs(const Kernels& kernels, uint32_t n, uint8_t* values,
-                                const float* value) {
-  auto* pair = reinterpret_cast<uint16_t*>(values);
-  for (uint32_t c = 0; c < n; c += kKvLanes) {
-    uint16_t narrow[kKvLanes] = {};
-    kernels.from_f32[static_cast<int>(FloatType::kBF16)](value + c, narrow,
-                                                         std::min(kKvLanes, n - c));
-    for (uint32_t i = 0; i < kKvLanes; ++i) pair[2 * i] = narrow[i];
-    pair += size_t{kHalfPairs} * kValuePairElements;
   }
 }
 

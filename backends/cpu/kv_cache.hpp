@@ -63,12 +63,12 @@ class KvCache {
 
   // One KV head in the block of a sequence that holds a position.
   struct Place {
+    const int32_t* blocks;
     uint32_t head;
     uint32_t position;
   };
   // Bytes from what a slot holds at one place to the same at another.
-  [[nodiscard]] ptrdiff_t distance(uint32_t slot, const int32_t* blocks, Place from,
-                                   Place to) const;
+  [[nodiscard]] ptrdiff_t distance(uint32_t slot, const Place& from, const Place& to) const;
 
   // Tells the caches that what the block of a position holds of one head is read soon.
   void prefetch(uint32_t slot, uint32_t head, const int32_t* blocks, uint32_t position) const;
@@ -118,8 +118,6 @@ class KvCache {
   void store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint16_t* scales,
                           const float* key) const;
   static void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* keys, const float* key);
-  static void store_value_pairs(const Kernels& kernels, uint32_t n, uint8_t* values,
-                                const float* value);
 
   std::vector<Slot> slots_;
   uint32_t n_groups_;

@@ -128,12 +128,15 @@ class Bench {
     std::vector<float> maximum(n_rows, 0);
     const auto n_blocks = static_cast<uint32_t>(blocks_.size());
     const auto place = [&](uint32_t t) {
-      return KvCache::Place{t / n_blocks, t % n_blocks * kTilePositions};
+      return KvCache::Place{blocks_.data(), t / n_blocks, t % n_blocks * kTilePositions};
     };
     for (uint32_t t = 0; t < n_tiles_; ++t) {  // head after head
-      const auto [head, first] = place(t);
-      KvTile tile = cache_.tile(0, head, blocks_.data(), first, 0, n_blocks * kTilePositions);
-      if (t + 1 < n_tiles_) tile.ahead = cache_.distance(0, blocks_.data(), place(t), place(t + 1));
+      const auto [blocks, head, first] = place(t);
+      KvTile tile = cache_.tile(0, head, blocks, first, 0, n_blocks * kTilePositions);
+      if (t + 1 < n_tiles_) {
+        tile.ahead = cache_.distance(0, place(t), place(t + 1));
+        tile.wanted_end = kTileGroups;
+      }
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
         const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
         const auto a = now();

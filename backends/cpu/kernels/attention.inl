@@ -153,6 +153,7 @@ void set_attention_kernels(Kernels& kernels) {
   kernels.score_tile[bf16] = score_tile_pairs;
   kernels.accumulate_tile[bf16] = accumulate_tile_pairs;
   kernels.values_finite[bf16] = values_finite_pairs;
+  kernels.store_value_pairs = store_value_pairs;
   set_integer_attention<Keys8, Values8>(KvType::kQ8_0, quantize_kv_8, kernels);
   set_integer_attention<Keys4, Values4>(KvType::kQ4_0, quantize_kv_4, kernels);
   for (SoftmaxTile& softmax : kernels.softmax_tile) softmax = softmax_tile<StoreFloats>;

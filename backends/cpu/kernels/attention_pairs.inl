@@ -108,6 +108,12 @@ void accumulate_tile_pairs(const KvTile& tile, const float* probabilities, uint3
   });
 }
 
+void store_value_pairs(const float* value, uint32_t n, uint16_t* pairs) {
+  for (uint32_t c = 0; c < n; c += 16, pairs += kHalfElements) {
+    store_bf16_apart(pairs, n - c < 16 ? load_first(value + c, n - c) : load(value + c));
+  }
+}
+
 bool values_finite_pairs(const KvTile& tile, uint32_t first, uint32_t end) {
   I32x16 largest = broadcast_int(0);
   const uint32_t first_half = first / kValuePairPositions;

@@ -243,6 +243,9 @@ struct KvTile {
   // Bytes from whatever is read to what takes its place in what is read after the tile: score_tile
   // and accumulate_tile of up to kAskingRows rows ask the caches for that while they go.
   ptrdiff_t ahead;
+  // Groups [wanted_first, wanted_end) will be read there. Those that the tile does not hold itself
+  // lie beside the others, in one block. As yet for vdpbf16ps alone.
+  uint32_t wanted_first, wanted_end;
 };
 inline constexpr uint32_t kAskingRows = 4;
 
@@ -331,6 +334,10 @@ struct Kernels {
   SoftmaxTile softmax_tile[kKvTypes];
   AccumulateTile accumulate_tile[kKvTypes];
   ValuesFinite values_finite[kKvTypes];
+  // A value [n] to its elements of pairs of positions, the first of which is `pairs`; the last 16
+  // columns are filled up with zeros. The other position's elements are not touched: another thread
+  // may store them.
+  void (*store_value_pairs)(const float* value, uint32_t n, uint16_t* pairs);
   // x [n], n <= kKvScaleDims, of a key or a value to integers of the type, 8 bits or -8 to 7: scale
   // is f16; q from n on is 0. Null for floats.
   void (*quantize_kv[kKvTypes])(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDims],

@@ -142,14 +142,24 @@ inline void store_f16(uint16_t* p, F32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-inline void store_bf16(uint16_t* p, F32x16 x) {
+// In the low halves.
+inline __m512i round_bf16(F32x16 x) {
   const __m512i bits = _mm512_castps_si512(x.v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
   const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
   const __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
-  const __m512i rounded = _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, up, quiet), 16);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(rounded));
+  return _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, up, quiet), 16);
+}
+inline void store_bf16(uint16_t* p, F32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(round_bf16(x)));
+}
+// Every second element from p on, which lies in 64 bytes that begin at a multiple of 4: others are
+// not touched.
+inline void store_bf16_apart(uint16_t* p, F32x16 x) {
+  const auto odd = static_cast<int>(reinterpret_cast<uintptr_t>(p) / sizeof *p % 2);
+  const __m512i halves = _mm512_sll_epi32(round_bf16(x), _mm_cvtsi32_si128(16 * odd));
+  _mm512_mask_storeu_epi16(p - odd, 0x55555555u << odd, halves);
 }
 inline F32x16 load_u8(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kv_layout.hpp"
 #include "backends/cpu/round_up.hpp"
 #include "backplane/position_bias.hpp"
 
@@ -161,22 +162,42 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
   }
 }
 
-// From the block of a position to the next one, in the order in which a worker gets items: after
-// the last one to the first one of the next head.
-ptrdiff_t AttentionItem::to_next_block(uint32_t position) const {
+// What a worker reads after the block of a position, in the order in which it gets items: the next
+// block, after the last one the first one of the next head, of the next sequence after the last.
+AttentionItem::Ahead AttentionItem::after_block(uint32_t position) const {
   const uint32_t block_size = step_.kv->block_size();
-  KvCache::Place next{place_.kv_head, (position / block_size + 1) * block_size};
-  if (next.position >= read_.end) {
-    if (next.head + 1 == slot_.n_kv_heads) return 0;
-    next = {next.head + 1, read_.begin};
+  const uint32_t next = (position / block_size + 1) * block_size;
+  if (next < read_.end) return {{blocks_, place_.kv_head, next}, read_.end};
+  if (place_.kv_head + 1 < slot_.n_kv_heads) {
+    return {{blocks_, place_.kv_head + 1, read_.begin}, read_.end};
   }
-  return step_.kv->distance(spec_.kv_slot, blocks_, {place_.kv_head, position}, next);
+  const bp_batch& batch = *step_.batch;
+  const uint32_t sequence = place_.sequence + 1;
+  if (sequence >= batch.n_seqs) return {};
+  const Range tokens{batch.query_start[sequence], batch.query_start[sequence + 1]};
+  if (tokens.begin == tokens.end) return {};
+  const bp_block_table& table = batch.block_tables[slot_.group];
+  return {{table.blocks + size_t{sequence} * table.stride, 0,
+           seen_by(spec_, batch, sequence, tokens.begin).begin},
+          seen_by(spec_, batch, sequence, tokens.end - 1).end};
+}
+
+void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
+  const Ahead ahead = after_block(first);
+  if (ahead.place.blocks == nullptr) return;
+  tile.ahead = step_.kv->distance(spec_.kv_slot, {blocks_, place_.kv_head, first}, ahead.place);
+  tile.wanted_first = tile.first;
+  tile.wanted_end = tile.end;
+  if (step_.kv->block_size() != kTilePositions) return;
+  const uint32_t begin = ahead.place.position / kTilePositions * kTilePositions;
+  tile.wanted_first = (ahead.place.position - begin) / kKvLanes;
+  tile.wanted_end = (std::min(ahead.end - begin, kTilePositions) + kKvLanes - 1) / kKvLanes;
 }
 
 void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
   KvTile tile = step_.kv->tile(spec_.kv_slot, place_.kv_head, blocks_, first, seen(0).begin,
                                seen(n_rows_ - 1).end);
-  tile.ahead = to_next_block(first);
+  look_ahead(first, tile);
   uint32_t begin = 0;
   while (begin < n_rows_ && !sees(begin, first)) ++begin;
   uint32_t end = n_rows_;

@@ -65,7 +65,14 @@ class AttentionItem {
   }
   void clear(const Gathered& gathered) const;
   void gather(uint32_t span, const Gathered& into);
-  [[nodiscard]] ptrdiff_t to_next_block(uint32_t position) const;
+  // Where what is read next begins, no blocks if nothing is, and the position at which it ends.
+  struct Ahead {
+    KvCache::Place place{};
+    uint32_t end = 0;
+  };
+  [[nodiscard]] Ahead after_block(uint32_t position) const;
+  // Tells the tile of positions from `first` on what is read after it.
+  void look_ahead(uint32_t first, KvTile& tile) const;
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
   void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;

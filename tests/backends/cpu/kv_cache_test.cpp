@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
+
+#include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/kv_layout.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -22,10 +26,10 @@ TEST(KvCacheTest, DistanceLeadsToTheSameOfAnotherBlockAndHead) {
       KvCache kv({&shape, 1}, 1, block_size, k, v);
       ASSERT_TRUE(kv.allocate(std::array{4u}).ok());
       const int32_t blocks[] = {3, 1, 2};
-      const KvCache::Place from{2, block_size + 3}, to{1, 2 * block_size};
+      const KvCache::Place from{blocks, 2, block_size + 3}, to{blocks, 1, 2 * block_size};
       const KvTile a = kv.tile(0, from.head, blocks, block_size, 0, 3 * block_size);
       const KvTile b = kv.tile(0, to.head, blocks, 2 * block_size, 0, 3 * block_size);
-      const ptrdiff_t distance = kv.distance(0, blocks, from, to);
+      const ptrdiff_t distance = kv.distance(0, from, to);
       const auto leads = [&](const void* x, const void* y) {
         return static_cast<const uint8_t*>(x) + distance == y;
       };
@@ -35,7 +39,44 @@ TEST(KvCacheTest, DistanceLeadsToTheSameOfAnotherBlockAndHead) {
         EXPECT_TRUE(leads(a.key_scales[g], b.key_scales[g]));
         EXPECT_TRUE(leads(a.value_scales[g], b.value_scales[g]));
       }
-      EXPECT_EQ(kv.distance(0, blocks, to, from), -distance);
+      EXPECT_EQ(kv.distance(0, to, from), -distance);
+    }
+  }
+}
+
+TEST(KvCacheTest, DistanceLeadsToAnotherSequence) {
+  const bp_kv_slot shape{0, 2, 32, 48};
+  KvCache kv({&shape, 1}, 1, 64, KvType::kBF16, KvType::kBF16);
+  ASSERT_TRUE(kv.allocate(std::array{4u}).ok());
+  const int32_t one[] = {3, 1}, other[] = {2};
+  const KvTile a = kv.tile(0, 1, one, 64, 0, 128), b = kv.tile(0, 0, other, 0, 0, 64);
+  EXPECT_EQ(static_cast<const uint8_t*>(a.keys[0]) + kv.distance(0, {one, 1, 64}, {other, 0, 0}),
+            b.keys[0]);
+}
+
+// Of 16 columns at a time, the last of them filled up with zeros; the pairs' other positions may be
+// another thread's.
+TEST(KvCacheTest, AValueLeavesTheOtherPositionOfItsPairsAlone) {
+  constexpr uint32_t kColumns = 40, kRounded = 48, kPair = 5;
+  constexpr uint16_t kOther = 0xabcd;
+  std::vector<float> value(kColumns);
+  for (uint32_t c = 0; c < kColumns; ++c) value[c] = 0.37f * static_cast<float>(c) - 7;
+  value[3] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<uint16_t> narrow(kRounded);
+  kernels_of(Isa::kScalar)
+      .from_f32[static_cast<int>(FloatType::kBF16)](value.data(), narrow.data(), kColumns);
+  for (const Isa isa : available_isas()) {
+    for (const uint32_t position : {2 * kPair, 2 * kPair + 1}) {
+      std::vector<uint16_t> pairs(size_t{kRounded} * kValuePairPositions, kOther);
+      kernels_of(isa).store_value_pairs(
+          value.data(), kColumns,
+          pairs.data() + value_offset(KvType::kBF16, kRounded, position) / sizeof(uint16_t));
+      std::vector<uint16_t> expected(pairs.size(), kOther);
+      for (uint32_t c = 0; c < kRounded; ++c) {
+        const uint32_t group = c / kKvLanes * kKvLanes * kValuePairPositions;
+        expected[group + kPair * kValuePairElements + c % kKvLanes * 2 + position % 2] = narrow[c];
+      }
+      EXPECT_EQ(pairs, expected) << isa_name(isa) << " " << position;
     }
   }
 }

@@ -19,6 +19,8 @@ constexpr uint32_t kRows = 6;  // of queries, whose sums fit into registers
 template <class Rows>
 constexpr uint32_t kVectors = Rows::kAlone ? 1 : 4;
 
+constexpr ptrdiff_t kLineBytes = 64;
+
 inline __m512bh pairs_at(const void* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
 }
@@ -26,6 +28,58 @@ inline __m512bh pairs_at(const void* p) {
 inline __m512bh broadcast_pair(const float* words, size_t i) {
   return reinterpret_cast<__m512bh>(_mm512_castps_si512(_mm512_set1_ps(words[i])));
 }
+
+// What is wanted after a tile may be more than the tile holds, or less. So the lines of a tile take
+// turns: the nth of n asks for the nth line wanted, the one n behind it and so on.
+
+// Keys, by groups.
+class WantedKeys {
+ public:
+  WantedKeys(const KvTile& tile, uint32_t group, uint32_t n_pairs) {
+    const uint32_t n = tile.end - tile.first, nth = group - tile.first;
+    const uint32_t n_wanted = tile.wanted_end - tile.wanted_first;
+    n_lines_ = nth < n_wanted ? (n_wanted - nth + n - 1) / n : 0;
+    const ptrdiff_t group_bytes = n_pairs * kLineBytes;
+    stride_ = n * group_bytes;
+    first_ = reinterpret_cast<const uint8_t*>(key_pairs(tile, group, 0)) + tile.ahead +
+             (ptrdiff_t{tile.wanted_first} - tile.first) * group_bytes;
+  }
+  __attribute__((always_inline)) void ask(uint32_t pair) const {
+    const uint8_t* line = first_ + pair * kLineBytes;
+    for (uint32_t i = 0; i < n_lines_; ++i, line += stride_) __builtin_prefetch(line);
+  }
+
+ private:
+  const uint8_t* first_;
+  ptrdiff_t stride_;
+  uint32_t n_lines_;
+};
+
+// Values of 16 columns, by pairs of positions, n of which are read.
+class WantedValues {
+ public:
+  WantedValues(const KvTile& tile, uint32_t column, uint32_t n)
+      : first_(tile.wanted_first * kGroupPairs), end_(tile.wanted_end * kGroupPairs), n_(n) {
+    const ptrdiff_t half_bytes = ptrdiff_t{tile.value_stride} * kValuePairPositions * 2;
+    const bool has_low = tile.values[0] != nullptr, has_high = tile.values[2] != nullptr;
+    const auto half = [&](uint32_t h) {
+      return reinterpret_cast<const uint8_t*>(value_pairs(tile, h * kHalfPairs, column)) +
+             tile.ahead;
+    };
+    halves_[0] = has_low ? half(0) : half(1) - half_bytes;
+    halves_[1] = has_high ? half(1) : half(0) + half_bytes;
+  }
+  __attribute__((always_inline)) void ask(uint32_t nth) const {
+    for (uint32_t pair = first_ + nth; pair < end_; pair += n_) {
+      __builtin_prefetch(halves_[pair / kHalfPairs] + pair % kHalfPairs * kLineBytes);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kGroupPairs = 8;
+  const uint8_t* halves_[2];
+  uint32_t first_, end_, n_;
+};
 
 // Rows of queries are words of two dimensions. Each score sums in ascending order of dimensions.
 template <class Rows, uint32_t G>
@@ -36,12 +90,11 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) sums[m][g] = zero();
   }
+  const WantedKeys wanted(tile, group, n_pairs);
   for (uint32_t i = 0; i < n_pairs; ++i) {
     __m512bh k[G];
-    BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-      k[g] = pairs_at(key_pairs(tile, group + g, i));
-      Rows::template ask_ahead<64>(tile, key_pairs(tile, group + g, i));
-    }
+    BP_UNROLL for (uint32_t g = 0; g < G; ++g) k[g] = pairs_at(key_pairs(tile, group + g, i));
+    if constexpr (Rows::kAlone) wanted.ask(i);
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512bh q = broadcast_pair(queries + m * query_stride, i);
       BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
@@ -86,12 +139,13 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
       sums[m][c] = load(out + m * out_stride + column + 16 * c);
     }
   }
+  const WantedValues wanted(tile, column, end_pair - first_pair);
   for (uint32_t i = first_pair; i < end_pair; ++i) {
     __m512bh v[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       v[c] = pairs_at(value_pairs(tile, i, column + 16 * c));
-      Rows::template ask_ahead<64>(tile, value_pairs(tile, i, column + 16 * c));
     }
+    if constexpr (Rows::kAlone) wanted.ask(i - first_pair);
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512bh p = broadcast_pair(probabilities + m * kTilePositions, i);
       BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
