@@ -63,7 +63,7 @@ class KvCache {
 
   // One KV head in the block of a sequence that holds a position.
   struct Place {
-    const int32_t* blocks;
+    const int32_t* blocks;  // of the sequence
     uint32_t head;
     uint32_t position;
   };

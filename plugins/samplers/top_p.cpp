@@ -114,9 +114,9 @@ class TopP final : public Stage {
     if (!gather_near(near, max, max - kNear, few, rest)) return false;
     const double weight = weight_of(candidates(near), max);
     // Mostly one cut holds whatever the rest weighs within its bounds; else its exponentials tell.
-    const double error = rest.sum() * ExpEstimate::kError;
-    const double least_mass = p_ * (weight + rest.sum() - error) * (1 - kRounding);
-    const double most_mass = p_ * (weight + rest.sum() + error) * (1 + kRounding);
+    const double far = rest.sum(), error = far * ExpEstimate::kError;
+    const double least_mass = p_ * (weight + far - error) * (1 - kRounding);
+    const double most_mass = p_ * (weight + far + error) * (1 + kRounding);
     if (weight < least_mass) return false;
     size_t n_kept = select(candidates(near), max, least_mass);
     if (weight_of(candidates(near).first(n_kept), max) < most_mass) {

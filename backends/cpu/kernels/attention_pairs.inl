@@ -3,6 +3,7 @@
 
 #include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/lanes.inl"
 #include "backends/cpu/kernels/pair_layout.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -108,10 +109,19 @@ void accumulate_tile_pairs(const KvTile& tile, const float* probabilities, uint3
   });
 }
 
+// Every second element from p on; others are not touched. Where one instruction does it, the
+// instruction set has a function of its own, which overloads prefer to this template.
+template <class Lanes>
+void store_bf16_apart(uint16_t* p, const Lanes& x) {
+  uint16_t narrow[16];
+  store_bf16(narrow, x);
+  for (int i = 0; i < 16; ++i) p[2 * i] = narrow[i];
+}
+
 void store_value_pairs(const float* value, uint32_t n, uint16_t* pairs) {
-  for (uint32_t c = 0; c < n; c += 16, pairs += kHalfElements) {
-    store_bf16_apart(pairs, n - c < 16 ? load_first(value + c, n - c) : load(value + c));
-  }
+  for_lanes(n, [&](size_t c, auto get, auto) {
+    store_bf16_apart(pairs + c / 16 * kHalfElements, get(value + c));
+  });
 }
 
 bool values_finite_pairs(const KvTile& tile, uint32_t first, uint32_t end) {

@@ -200,12 +200,6 @@ inline void store_bf16(uint16_t* p, F32x16 x) {
   const __m256i packed = _mm256_packus_epi32(round_bf16(x.a), round_bf16(x.b));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
 }
-// Every second element from p on; others are not touched.
-inline void store_bf16_apart(uint16_t* p, F32x16 x) {
-  uint16_t narrow[16];
-  store_bf16(narrow, x);
-  for (int i = 0; i < 16; ++i) p[2 * i] = narrow[i];
-}
 inline F32x16 load_u8(const uint8_t* p) {
   const __m128i x = load_128(p);
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)),

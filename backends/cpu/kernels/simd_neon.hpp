@@ -184,12 +184,6 @@ inline void store_bf16(uint16_t* p, F32x16 x) {
     vst1_u16(p + 4 * i, vshrn_n_u32(vbslq_u32(number, up, quiet), 16));
   }
 }
-// Every second element from p on; others are not touched.
-inline void store_bf16_apart(uint16_t* p, F32x16 x) {
-  uint16_t narrow[16];
-  store_bf16(narrow, x);
-  for (int i = 0; i < 16; ++i) p[2 * i] = narrow[i];
-}
 inline F32x16 widen(uint8x16_t bytes) {
   const uint16x8_t low = vmovl_u8(vget_low_u8(bytes));
   const uint16x8_t high = vmovl_u8(vget_high_u8(bytes));

@@ -213,12 +213,6 @@ inline void store_f16(uint16_t* p, F32x16 x) {
 inline void store_bf16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 16; ++i) p[i] = narrow_bf16(x.v[i]);
 }
-// Every second element from p on; others are not touched.
-inline void store_bf16_apart(uint16_t* p, F32x16 x) {
-  uint16_t narrow[16];
-  store_bf16(narrow, x);
-  for (int i = 0; i < 16; ++i) p[2 * i] = narrow[i];
-}
 inline F32x16 load_u8(const uint8_t* p) {
   return {__builtin_convertvector(__builtin_convertvector(read<QuarterBytes>(p), Ints), Floats)};
 }

@@ -164,7 +164,7 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
 
 // What a worker reads after the block of a position, in the order in which it gets items: the next
 // block, after the last one the first one of the next head, of the next sequence after the last.
-AttentionItem::Ahead AttentionItem::after_block(uint32_t position) const {
+AttentionItem::NextRead AttentionItem::after_block(uint32_t position) const {
   const uint32_t block_size = step_.kv->block_size();
   const uint32_t next = (position / block_size + 1) * block_size;
   if (next < read_.end) return {{blocks_, place_.kv_head, next}, read_.end};
@@ -183,15 +183,15 @@ AttentionItem::Ahead AttentionItem::after_block(uint32_t position) const {
 }
 
 void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
-  const Ahead ahead = after_block(first);
-  if (ahead.place.blocks == nullptr) return;
-  tile.ahead = step_.kv->distance(spec_.kv_slot, {blocks_, place_.kv_head, first}, ahead.place);
+  const NextRead next = after_block(first);
+  if (next.place.blocks == nullptr) return;
+  tile.ahead = step_.kv->distance(spec_.kv_slot, {blocks_, place_.kv_head, first}, next.place);
   tile.wanted_first = tile.first;
   tile.wanted_end = tile.end;
   if (step_.kv->block_size() != kTilePositions) return;
-  const uint32_t begin = ahead.place.position / kTilePositions * kTilePositions;
-  tile.wanted_first = (ahead.place.position - begin) / kKvLanes;
-  tile.wanted_end = (std::min(ahead.end - begin, kTilePositions) + kKvLanes - 1) / kKvLanes;
+  const uint32_t begin = next.place.position / kTilePositions * kTilePositions;
+  tile.wanted_first = (next.place.position - begin) / kKvLanes;
+  tile.wanted_end = (std::min(next.end - begin, kTilePositions) + kKvLanes - 1) / kKvLanes;
 }
 
 void AttentionItem::run_tile(uint32_t first, const Gathered& into) {

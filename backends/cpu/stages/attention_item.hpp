@@ -66,11 +66,11 @@ class AttentionItem {
   void clear(const Gathered& gathered) const;
   void gather(uint32_t span, const Gathered& into);
   // Where what is read next begins, no blocks if nothing is, and the position at which it ends.
-  struct Ahead {
+  struct NextRead {
     KvCache::Place place{};
     uint32_t end = 0;
   };
-  [[nodiscard]] Ahead after_block(uint32_t position) const;
+  [[nodiscard]] NextRead after_block(uint32_t position) const;
   // Tells the tile of positions from `first` on what is read after it.
   void look_ahead(uint32_t first, KvTile& tile) const;
   void run_tile(uint32_t first, const Gathered& into);

@@ -135,7 +135,7 @@ inline void exp_row(std::span<const float> row, float max, float* out) {
   return detail::row_passes().sum_exp(row.data(), row.size(), max);
 }
 
-// A sum of e^(x - max), within kEstimateError of it, of the values that it was told. What weighs
+// A sum of e^(x - max), within kError of it, of the values that it was told. What weighs
 // less than 2^-100, and what pads the last values to a vector, counts as that much.
 class ExpEstimate {
  public:

@@ -54,7 +54,7 @@ BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
   return x < least ? FloatLanes{} : e * power;
 }
 
-// e^x for x <= 0 within 1e-4 of it, but never below 2^-100: a third of exp_lanes' work.
+// e^x for x <= 0 within 1e-4 of it, but never below 2^-100: half of exp_lanes' work.
 // Coefficients: the best cubic of 2^f, -1/2 <= f <= 1/2, by relative error.
 BP_LANES_INLINE FloatLanes estimate_exp_lanes(FloatLanes x) {
   constexpr float kRound = 12582912.0f;  // as in exp_lanes

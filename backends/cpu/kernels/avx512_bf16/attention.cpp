@@ -19,7 +19,7 @@ constexpr uint32_t kRows = 6;  // of queries, whose sums fit into registers
 template <class Rows>
 constexpr uint32_t kVectors = Rows::kAlone ? 1 : 4;
 
-constexpr ptrdiff_t kLineBytes = 64;
+constexpr ptrdiff_t kLineBytes = kPairElements * sizeof(uint16_t);
 
 inline __m512bh pairs_at(const void* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
@@ -76,7 +76,7 @@ class WantedValues {
   }
 
  private:
-  static constexpr uint32_t kGroupPairs = 8;
+  static constexpr uint32_t kGroupPairs = kHalfPairs / 2;
   const uint8_t* halves_[2];
   uint32_t first_, end_, n_;
 };
