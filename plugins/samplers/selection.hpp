@@ -29,15 +29,15 @@ bool gather_near(bp_sample_row& row, float max, float least, uint32_t limit, Exp
 void keep_best(bp_sample_row& row, uint32_t k);
 // Moves the fewest items, in the order `before`, whose weights reach `mass` to the front, in any
 // order, and answers their number, at least one. Halves what is in question until little is left.
-template <class Item, class Before, class Weight>
-size_t select_mass(std::span<Item> items, double mass, Before before, Weight weight) {
+// weight_of: of a span of items together.
+template <class Item, class Before, class WeightOf>
+size_t select_mass(std::span<Item> items, double mass, Before before, WeightOf weight_of) {
   size_t begin = 0, end = items.size();  // those before begin are in, those from end on are out
   const auto at = [&](size_t i) { return items.begin() + static_cast<ptrdiff_t>(i); };
   while (end - begin > 32) {
     const size_t middle = begin + (end - begin) / 2;
     std::nth_element(at(begin), at(middle), at(end), before);
-    double half = 0;
-    for (size_t i = begin; i < middle; ++i) half += weight(items[i]);
+    const double half = weight_of(items.subspan(begin, middle - begin));
     if (half >= mass) {
       end = middle;
     } else {
@@ -47,7 +47,7 @@ size_t select_mass(std::span<Item> items, double mass, Before before, Weight wei
   }
   std::sort(at(begin), at(end), before);
   size_t n = begin;
-  for (; n < end && (n == 0 || mass > 0); ++n) mass -= weight(items[n]);
+  for (; n < end && (n == 0 || mass > 0); ++n) mass -= weight_of(items.subspan(n, 1));
   return n;
 }
 

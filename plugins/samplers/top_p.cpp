@@ -15,15 +15,18 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-auto weight_below(float max) {
-  return
-      [max](const bp_candidate& c) { return static_cast<double>(exp_nonpositive(c.logit - max)); };
-}
-
+// Sum of e^(logit - max).
 double weight_of(std::span<const bp_candidate> candidates, float max) {
-  const auto weight = weight_below(max);
+  constexpr size_t kMost = 64;
+  float weights[kMost];
   double total = 0;
-  for (const bp_candidate& c : candidates) total += weight(c);
+  while (!candidates.empty()) {
+    const auto some = candidates.first(std::min(kMost, candidates.size()));
+    for (size_t i = 0; i < some.size(); ++i) weights[i] = some[i].logit;
+    exp_row({weights, some.size()}, max, weights);
+    total += sum_of({weights, some.size()});
+    candidates = candidates.subspan(some.size());
+  }
   return total;
 }
 
@@ -87,44 +90,71 @@ class TopP final : public Stage {
                row.order == BP_ORDER_DESCENDING) {
       keep_first(row, max, mass);
     } else {
-      row.n_candidates = static_cast<uint32_t>(select(candidates(row), max, mass));
+      keep_mass(row, max, mass);
     }
     return {};
   }
 
  private:
   static size_t select(std::span<bp_candidate> items, float max, double mass) {
-    return select_mass(items, mass, is_better, weight_below(max));
+    return select_mass(items, mass, is_better,
+                       [max](std::span<const bp_candidate> some) { return weight_of(some, max); });
+  }
+
+  // The sparse row keeps the fewest candidates that reach `mass`. Of many, only those about where
+  // it is reached need an order.
+  void keep_mass(bp_sample_row& row, float max, double mass) {
+    constexpr size_t kMany = 512;
+    const std::span<bp_candidate> all = candidates(row);
+    if (all.size() < kMany || all.size() > row.n_vocab / 2) {  // no room for weights
+      row.n_candidates = static_cast<uint32_t>(select(all, max, mass));
+      return;
+    }
+    const std::span<float> weights(new (all.data() + all.size()) float[all.size()], all.size());
+    for (size_t i = 0; i < all.size(); ++i) weights[i] = all[i].logit;
+    exp_row(weights, max, weights.data());
+    mass = std::max(mass, std::numeric_limits<double>::min());
+    const Edge edge = find_edge(weights, mass);
+    at_edge_.clear();
+    size_t n = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bp_candidate candidate = all[i];
+      const bool is_within = weights[i] >= edge.high;
+      if (!is_within && weights[i] >= edge.low) at_edge_.push_back(candidate);
+      weights[i] = is_within ? weights[i] : 0;
+      all[n] = candidate;
+      n += is_within ? 1 : 0;
+    }
+    const size_t n_more = select(at_edge_, max, mass - sum_of(weights));
+    std::copy_n(at_edge_.begin(), n_more, all.data() + n);
+    row.n_candidates = static_cast<uint32_t>(n + n_more);
   }
 
   static void keep_first(bp_sample_row& row, float max, double mass) {
-    const auto weight = weight_below(max);
     uint32_t n = 0;
-    for (; n < row.n_candidates && (n == 0 || mass > 0); ++n) mass -= weight(row.candidates[n]);
+    for (; n < row.n_candidates && (n == 0 || mass > 0); ++n) {
+      mass -= static_cast<double>(exp_nonpositive(row.candidates[n].logit - max));
+    }
     row.n_candidates = n;
   }
 
-  // Where few candidates near the greatest have the mass, as models mostly are. Else the row stays.
-  bool keep_near(bp_sample_row& row, float max) const {
+  // Where few candidates near the greatest have the mass, as models mostly are; what lies beyond
+  // counts as estimated. Else the row stays.
+  bool keep_near(bp_sample_row& row, float max) {
     constexpr float kNear = 8;             // logits this far below weigh 1/3000
-    constexpr double kRounding = 1e-6;     // of sums of float weights
-    const uint32_t few = row.n_vocab / 8;  // more are dearer to order than to find their edge
+    constexpr float kWide = 11;            // where the next token is open
+    const uint32_t few = row.n_vocab / 8;  // more are dearer to gather than all to weigh
     bp_sample_row near = row;
     ExpEstimate rest;
     if (!gather_near(near, max, max - kNear, few, rest)) return false;
     const double weight = weight_of(candidates(near), max);
-    // Mostly one cut holds whatever the rest weighs within its bounds; else its exponentials tell.
-    const double far = rest.sum(), error = far * ExpEstimate::kError;
-    const double least_mass = p_ * (weight + far - error) * (1 - kRounding);
-    const double most_mass = p_ * (weight + far + error) * (1 + kRounding);
-    if (weight < least_mass) return false;
-    size_t n_kept = select(candidates(near), max, least_mass);
-    if (weight_of(candidates(near).first(n_kept), max) < most_mass) {
-      const double mass = p_ * sum_exp({row.logits, row.n_vocab}, max);
-      if (weight < mass) return false;
-      n_kept = select(candidates(near), max, mass);
+    const double mass = p_ * (weight + rest.sum());
+    if (weight < mass) {
+      near = row;
+      if (!gather(near, max - kWide, few)) return false;
+      if (weight_of(candidates(near), max) < mass) return false;
     }
-    near.n_candidates = static_cast<uint32_t>(n_kept);
+    keep_mass(near, max, mass);
     row = near;
     return true;
   }

@@ -58,7 +58,11 @@ class TypicalP final : public Stage {
 
   void keep(bp_sample_row& row, double mass) {
     const size_t n = select_mass(std::span(scored_), mass, std::less<Scored>(),
-                                 [](const Scored& s) { return s.weight; });
+                                 [](std::span<const Scored> some) {
+                                   double weight = 0;
+                                   for (const Scored& s : some) weight += s.weight;
+                                   return weight;
+                                 });
     for (size_t i = 0; i < n; ++i) row.candidates[i] = scored_[i].candidate;
     row.n_candidates = static_cast<uint32_t>(n);
     row.order = BP_ORDER_NONE;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "stage_runner.hpp"
 
@@ -152,6 +153,40 @@ TEST(TopPTest, KeepsWhatTheOracleKeepsOfPeakedRows) {
       ASSERT_TRUE(stage.has_value());
       const auto expected = top_p_oracle(to_candidates(logits), p);
       EXPECT_EQ(ids(sorted(run_dense(*stage, logits))), ids(expected)) << seed << " " << p;
+    }
+  }
+}
+
+// Where the next token is open: hundreds and thousands of candidates share the mass.
+TEST(TopPTest, KeepsTheBestThatReachTheMassOfOpenRows) {
+  constexpr size_t kVocab = 30000;
+  constexpr double kRest = 1e-4;  // of the row's weight, which may be estimated
+  for (uint32_t seed = 0; seed < 24; ++seed) {
+    const auto logits = random_logits(kVocab, seed, 3.0f + 0.1f * static_cast<float>(seed));
+    const auto best_first = sorted(to_candidates(logits));
+    for (const double p : {0.5, 0.9, 0.95, 0.99}) {
+      const auto stage = make_stage("top_p", {{"top_p", p}}, kVocab);
+      ASSERT_TRUE(stage.has_value());
+      const auto kept = sorted(run_dense(*stage, logits));
+      ASSERT_LE(kept.size(), best_first.size());
+      const auto best = std::span(best_first).first(kept.size());
+      ASSERT_EQ(ids(kept), ids({best.begin(), best.end()})) << seed << " " << p;
+      const double wanted = p * total_weight(best_first), has = total_weight(kept);
+      EXPECT_GE(has, wanted * (1 - kRest)) << seed << " " << p;
+      EXPECT_LT(has - weight(kept, kept.size() - 1), wanted * (1 + kRest)) << seed << " " << p;
+    }
+  }
+}
+
+// As after top_k, which leaves them in no order or the best first.
+TEST(TopPTest, KeepsWhatTheOracleKeepsOfManyCandidates) {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    const auto all = to_candidates(random_logits(3000, seed, 2.0f));
+    for (const double p : {0.0, 0.3, 0.9, 0.999}) {
+      const auto stage = make_stage("top_p", {{"top_p", p}}, 8000);
+      ASSERT_TRUE(stage.has_value());
+      EXPECT_EQ(ids(sorted(run_sparse(*stage, all, 8000))), ids(top_p_oracle(all, p)))
+          << seed << " " << p;
     }
   }
 }
