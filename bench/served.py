@@ -24,6 +24,7 @@ import time
 
 PROMPT = "Once upon a time"
 PROMPT_ROOM = 64  # tokens, of any vocabulary
+ROOM_OF_A_STREAM = 1 << 20  # bytes, more than a stream sends
 SAMPLERS = {"greedy": {"temperature": 0}, "default": {"temperature": 0.8, "top_p": 0.95}}
 
 
@@ -72,48 +73,71 @@ class Server:
                            {"Content-Type": "application/json"})
         return json.load(connection.getresponse())["usage"]["prompt_tokens"]
 
-    def receive(self, n_sequences, n_tokens, fields):
-        """What each of n streams received, as (time, bytes). One thread waits for all of them and parses
-        nothing: the client shares its cores with what it measures."""
+    def rate(self, n_sequences, n_tokens, fields):
+        """Tokens a second of n streams, from when all have begun until the first of them ends.
+
+        The client shares its cores with what it measures, and sleeps between these two moments: the
+        sockets' low-water mark lies above what a stream sends, so that only a stream's end wakes it.
+        """
         body = json.dumps({"model": "m", "prompt": PROMPT, "max_tokens": n_tokens, "ignore_eos": True,
                            "stream": True, "return_token_ids": True, **fields})
         request = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
                    f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}")
-        streams = [[] for _ in range(n_sequences)]
+        streams = [Stream(self.port, request) for _ in range(n_sequences)]
         with selectors.DefaultSelector() as selector:
             for stream in streams:
-                connection = socket.create_connection(("127.0.0.1", self.port))
-                connection.sendall(request.encode())
-                selector.register(connection, selectors.EVENT_READ, stream)
-            while selector.get_map():
+                selector.register(stream.connection, selectors.EVENT_READ, stream)
+            while not all(stream.n_tokens for stream in streams):
                 for key, _ in selector.select():
-                    if data := key.fileobj.recv(65536):
-                        key.data.append((time.monotonic(), data))
-                    else:
-                        selector.unregister(key.fileobj)
-                        key.fileobj.close()
-        return streams
+                    key.data.take()
+            begin = time.monotonic()
+            had = tokens_so_far(streams)
+            for stream in streams:
+                stream.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, ROOM_OF_A_STREAM)
+            selector.select()
+            end = time.monotonic()
+            have = tokens_so_far(streams)
+        for stream in streams:
+            stream.finish(n_tokens)
+        return (have - had) / (end - begin)
 
-    def rate(self, n_sequences, n_tokens, fields):
-        times = [token_times(stream, n_tokens)
-                 for stream in self.receive(n_sequences, n_tokens, fields)]
-        begin, end = max(t[0] for t in times), min(t[-1] for t in times)
-        return sum(begin < at <= end for t in times for at in t) / (end - begin)
+
+class Stream:
+    """One request and the tokens that have come for it."""
+
+    def __init__(self, port, request):
+        self.text = b""
+        self.connection = socket.create_connection(("127.0.0.1", port))
+        self.connection.sendall(request.encode())
+
+    @property
+    def n_tokens(self):
+        return sum(len(ids.split(b",")) for ids in re.findall(rb'"token_ids":\[([\d,]+)\]', self.text))
+
+    def take(self):
+        """Takes what has come and does not wait; false where no more will come."""
+        try:
+            while data := self.connection.recv(ROOM_OF_A_STREAM, socket.MSG_DONTWAIT):
+                self.text += data
+            return False
+        except BlockingIOError:
+            return True
+
+    def finish(self, n_tokens):
+        """Waits for the stream's end; refuses one of any other length."""
+        while self.take():
+            time.sleep(0.001)
+        self.connection.close()
+        if self.n_tokens != n_tokens:
+            raise RuntimeError(f"{self.n_tokens} tokens of {n_tokens} came: {self.text[:400].decode()}")
 
 
-def token_times(received, n_tokens):
-    """When each token of a stream came."""
-    text = b"".join(data for _, data in received)
-    arrivals = iter(received)
-    times, end = [], 0
-    for ids in re.finditer(rb'"token_ids":\[([\d,]+)\]', text):
-        while end < ids.end():
-            at, data = next(arrivals)
-            end += len(data)
-        times.extend([at] * len(ids[1].split(b",")))
-    if len(times) != n_tokens:
-        raise RuntimeError(f"{len(times)} tokens of {n_tokens} came: {text[:400].decode()}")
-    return times
+def tokens_so_far(streams):
+    """What all have by the end of the step that has just been sent to one of them."""
+    time.sleep(0.0005)
+    for stream in streams:
+        stream.take()
+    return sum(stream.n_tokens for stream in streams)
 
 
 def bench_rate(program, model, threads, n_sequences, n_tokens, depth):
