@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -35,9 +36,14 @@ struct Edge {
   float low, high;
 };
 
+std::array<float, kThresholds> around(float guess) {
+  static_assert(kThresholds == 4);
+  return {guess * 0.9f, guess * 0.97f, guess * 1.03f, guess * 1.1f};
+}
+
 // Where the weights of a row, greatest first, reach `mass`, which is above 0: found by sums from
-// several thresholds at once, until little weighs between two of them.
-Edge find_edge(std::span<const float> weights, double mass) {
+// several thresholds at once, until little weighs between two of them. `about`: a guess; 0 is none.
+Edge find_edge(std::span<const float> weights, double mass, float about = 0) {
   constexpr double kMargin = 2e-5;    // of what rounding takes from sums_from
   constexpr double kFew = 128;        // weights to be put in order
   constexpr int kMostPasses = 14;     // the bits of a float, and a little more
@@ -55,6 +61,7 @@ Edge find_edge(std::span<const float> weights, double mass) {
     for (uint32_t t = 0; t < kThresholds; ++t) {
       least[t] = std::bit_cast<float>(first + (t + 1) * step);
     }
+    if (pass == 0 && about > 0) std::ranges::copy(around(about), least);
     double sums[kThresholds];
     sums_from(weights, least, sums);
     for (size_t t = 0; t < kThresholds; ++t) {
@@ -141,22 +148,38 @@ class TopP final : public Stage {
   // Where few candidates near the greatest have the mass, as models mostly are; what lies beyond
   // counts as estimated. Else the row stays.
   bool keep_near(bp_sample_row& row, float max) {
-    constexpr float kNear = 8;             // logits this far below weigh 1/3000
-    constexpr float kWide = 11;            // where the next token is open
-    const uint32_t few = row.n_vocab / 8;  // more are dearer to gather than all to weigh
+    constexpr float kNear = 8;   // logits this far below weigh 1/3000
+    constexpr float kWide = 11;  // where the next token is open
+    // More would hold too little of the mass, or be dearer to gather than all are to weigh.
+    const uint32_t few_near = row.n_vocab / 64, few_wide = row.n_vocab / 8;
     bp_sample_row near = row;
     ExpEstimate rest;
-    if (!gather_near(near, max, max - kNear, few, rest)) return false;
+    if (!gather_near(near, max, max - kNear, few_near, rest)) return false;
     const double weight = weight_of(candidates(near), max);
     const double mass = p_ * (weight + rest.sum());
     if (weight < mass) {
       near = row;
-      if (!gather(near, max - kWide, few)) return false;
+      if (!gather(near, max - kWide, few_wide)) return false;
       if (weight_of(candidates(near), max) < mass) return false;
     }
     keep_mass(near, max, mass);
     row = near;
     return true;
+  }
+
+  // By a sample of blocks. `rest`: the sum of the weights below the edge, all of them small, so
+  // that the sample has its share of them, which cannot be said of the great ones.
+  float guess_edge(std::span<const float> weights, double rest) {
+    constexpr size_t kEach = 16 * kSkipBlock;
+    if (weights.size() < 16 * kEach) return 0;
+    sample_.clear();
+    for (size_t i = 0; i + kSkipBlock <= weights.size(); i += kEach) {
+      const auto block = weights.subspan(i, kSkipBlock);
+      sample_.insert(sample_.end(), block.begin(), block.end());
+    }
+    const double share = static_cast<double>(sample_.size()) / static_cast<double>(weights.size());
+    const double mass = sum_of(sample_) - rest * share;
+    return mass > 0 ? find_edge(sample_, mass).low : 0;
   }
 
   // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached
@@ -165,8 +188,9 @@ class TopP final : public Stage {
     const std::span<float> logits(row.logits, row.n_vocab);
     const std::span<float> weights(new (row.candidates) float[row.n_vocab], row.n_vocab);
     exp_row(logits, max, weights.data());
-    double mass = std::max(p_ * sum_of(weights), std::numeric_limits<double>::min());
-    const Edge edge = find_edge(weights, mass);
+    const double total = sum_of(weights);
+    double mass = std::max(p_ * total, std::numeric_limits<double>::min());
+    const Edge edge = find_edge(weights, mass, guess_edge(weights, total - mass));
     at_edge_.clear();
     for (size_t begin = 0; begin < weights.size();) {
       begin += skip_outside(weights.subspan(begin), edge.low, edge.high);
@@ -176,11 +200,7 @@ class TopP final : public Stage {
         at_edge_.push_back({static_cast<int32_t>(begin), logits[begin]});
       }
     }
-    for (size_t i = 0; i < weights.size(); ++i) {
-      logits[i] = weights[i] < edge.low ? kMinusInfinity : logits[i];
-      weights[i] = weights[i] < edge.high ? 0 : weights[i];
-    }
-    mass -= sum_of(weights);
+    mass -= drop_below(logits, weights.data(), edge.low, edge.high);
     const size_t n_kept = select(at_edge_, max, mass);
     for (size_t i = n_kept; i < at_edge_.size(); ++i) {
       logits[static_cast<size_t>(at_edge_[i].id)] = kMinusInfinity;
@@ -189,6 +209,7 @@ class TopP final : public Stage {
 
   double p_;
   std::vector<bp_candidate> at_edge_;
+  std::vector<float> sample_;
 };
 
 }  // namespace

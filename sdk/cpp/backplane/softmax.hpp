@@ -25,6 +25,7 @@ struct RowPasses {
   double (*sum_exp)(const float* row, size_t n, float max);
   size_t (*estimate_until)(const float* row, size_t n, float max, float least, double* sums);
   void (*sums_from)(const float* values, size_t n, const float* least, double* sums);
+  double (*drop_below)(float* row, const float* weights, size_t n, float low, float high);
   size_t (*skip_outside)(const float* row, size_t n, float least, float bound);
 };
 
@@ -160,6 +161,13 @@ class ExpEstimate {
 inline void sums_from(std::span<const float> values, std::span<const float, kThresholds> least,
                       std::span<double, kThresholds> sums) {
   detail::row_passes().sums_from(values.data(), values.size(), least.data(), sums.data());
+}
+
+// row[i] becomes -inf where weights[i], which is not below 0, is below `low`. The answer is the sum
+// of the weights from `high`, which is above 0, on.
+[[nodiscard]] inline double drop_below(std::span<float> row, const float* weights, float low,
+                                       float high) {
+  return detail::row_passes().drop_below(row.data(), weights, row.size(), low, high);
 }
 
 // How many values at the front, whole blocks of kSkipBlock, are all below `least` or not below

@@ -255,6 +255,33 @@ inline void sums_from(const float* values, size_t n, const float* least, double*
   for (size_t t = 0; t < kThresholds; ++t) sums[t] = totals[t].total();
 }
 
+inline double drop_below(float* row, const float* weights, size_t n, float low, float high) {
+  const auto take = [&](Values & some, const Values& weight) __attribute__((always_inline)) {
+    Values kept;
+    for (size_t i = 0; i < kVectors; ++i) {
+      some.of[i] = weight.of[i] < low ? FloatLanes{} - __builtin_inff() : some.of[i];
+      kept.of[i] = weight.of[i] >= high ? weight.of[i] : FloatLanes{};
+    }
+    return kept;
+  };
+  Sums sums;
+  for (size_t at = 0; at < n; at += kPassValues) {
+    const size_t left = n - at;
+    if (left >= kPassValues) {
+      Values some = load_values(row + at);
+      sums.add(take(some, load_values(weights + at)));
+      for (size_t i = 0; i < kVectors; ++i) {
+        __builtin_memcpy(row + at + i * kLanes, &some.of[i], sizeof some.of[i]);
+      }
+    } else {
+      Values some = load_values(row + at, left, 0);
+      sums.add(take(some, load_values(weights + at, left, 0)));
+      __builtin_memcpy(row + at, &some, left * sizeof(float));
+    }
+  }
+  return sums.total();
+}
+
 inline size_t skip_outside(const float* row, size_t n, float least, float bound) {
   size_t at = 0;
   for (; at + kSkipBlock <= n; at += kSkipBlock) {
@@ -271,8 +298,8 @@ inline size_t skip_outside(const float* row, size_t n, float least, float bound)
 }
 
 inline constexpr RowPasses kPasses = {
-    kLanes,  has_nan_or_infinity, max_of,    exp_row,      sum_of,
-    sum_exp, estimate_until,      sums_from, skip_outside,
+    kLanes,  has_nan_or_infinity, max_of,    exp_row,    sum_of,
+    sum_exp, estimate_until,      sums_from, drop_below, skip_outside,
 };
 
 #endif  // BP_LANES

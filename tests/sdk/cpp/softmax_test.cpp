@@ -100,6 +100,25 @@ TEST_P(SoftmaxTest, SumsHaveOneOrderByAnyWidth) {
   }
 }
 
+TEST_P(SoftmaxTest, DropsWhatWeighsTooLittleAndSumsWhatWeighsEnough) {
+  constexpr float kLow = 0.2f, kHigh = 0.6f;
+  for (const size_t n : kSizes) {
+    const std::vector<float> row = random_row(n);
+    std::vector<float> weights(n), expected = row, dropped = row;
+    for (size_t i = 0; i < n; ++i) weights[i] = static_cast<float>(i % 11) * 0.1f;
+    if (n > 2) weights[1] = kLow, weights[2] = kHigh;
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (weights[i] < kLow) expected[i] = kMinusInfinity;
+      if (weights[i] >= kHigh) sum += static_cast<double>(weights[i]);
+    }
+    dropped.push_back(-7);
+    EXPECT_NEAR(GetParam()->drop_below(dropped.data(), weights.data(), n, kLow, kHigh), sum, 1e-9);
+    expected.push_back(-7);
+    EXPECT_EQ(dropped, expected) << n;
+  }
+}
+
 double total(const double (&sums)[detail::kPassValues]) {
   double total = 0;
   for (const double sum : sums) total += sum;
