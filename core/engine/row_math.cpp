@@ -34,15 +34,15 @@ size_t block_of(std::span<const double> sums, double& rest) {
 
 }  // namespace
 
-int32_t draw_dense(std::span<float> row, double u) {
-  const float max = max_of(row);
+int32_t draw_dense(std::span<float> row, float max, float scale, double u) {
   if (max == kMinusInfinity) return -1;
-  exp_row(row, max, row.data());
   constexpr size_t kBlock = 1024;
   std::vector<double> sums;
   double total = 0;
   for (size_t begin = 0; begin < row.size(); begin += kBlock) {
-    sums.push_back(sum_of(row.subspan(begin, std::min(kBlock, row.size() - begin))));
+    const auto block = row.subspan(begin, std::min(kBlock, row.size() - begin));
+    exp_row(block, max, scale, block.data());
+    sums.push_back(sum_of(block));
     total += sums.back();
   }
   double rest = u * total;

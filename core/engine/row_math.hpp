@@ -12,8 +12,10 @@ namespace bp::engine {
 
 // The lowest id among the greatest logits, or -1 where all are -inf.
 [[nodiscard]] int32_t argmax(std::span<const float> row);
-// Draws from softmax(row) by a uniform number u in [0, 1); -1 where all are -inf. Overwrites row.
-[[nodiscard]] int32_t draw_dense(std::span<float> row, double u);
+// Draws from softmax(scale * row), whose greatest logit is `max`, by a uniform number u in [0, 1);
+// -1 where all are -inf. Overwrites row.
+[[nodiscard]] int32_t draw_dense(std::span<float> row, float max, float scale, double u);
+// Likewise from softmax(candidates).
 [[nodiscard]] int32_t draw_sparse(std::span<const bp_candidate> candidates, double u);
 // log softmax of `token`, and of the n best, best first, ties by ascending id.
 [[nodiscard]] PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backplane/plugin.hpp"
+#include "backplane/softmax.hpp"
 #include "core/engine/row_math.hpp"
 
 namespace bp::engine {
@@ -63,6 +64,11 @@ int32_t best_of(bp_sample_row& row, const LogitsRow& given) {
   return argmax(given.logits);
 }
 
+float greatest_of(const LogitsRow& row) {
+  return row.greatest != LogitsRow::kUnknown ? row.logits[static_cast<size_t>(row.greatest)]
+                                             : max_of(row.logits);
+}
+
 // What a stage left behind must be a row again, whatever the plugin did.
 Status check_row(const bp_sample_row& row) {
   if (row.n_candidates > row.n_vocab) {
@@ -98,8 +104,8 @@ Result<SamplerChain> SamplerChain::create(const SamplerSet& set, std::span<const
     auto state = stage.plugin->handle->make_state(stage.stage, fields, n_vocab);
     if (!state.ok()) return state.status().with_context("sampler stage " + stage.manifest->name);
     if (state->has_value()) {
-      const bool keeps_greatest = (*state)->effect().kind != BP_EFFECT_OTHER;
-      chain.links_.push_back({*std::move(*state), i, keeps_greatest});
+      const bp_stage_effect effect = (*state)->effect();
+      chain.links_.push_back({*std::move(*state), i, effect});
     }
     chain.greedy_ = chain.greedy_ || is_zero_temperature(fields);
   }
@@ -121,7 +127,7 @@ ChainEffect SamplerChain::effect_of(std::span<const Link> links, bool greedy) {
   }
   chain.kind = ChainEffect::Kind::kDraw;
   for (const Link& link : links) {
-    const bp_stage_effect effect = link.state.effect();
+    const bp_stage_effect& effect = link.effect;
     // The order of the best is lost in a dense row, and draws go by it.
     const bool loses_order = chain.top_k > 0 && !has(BP_STAGE_SPARSE)(link);
     if (loses_order) {
@@ -138,7 +144,7 @@ ChainEffect SamplerChain::effect_of(std::span<const Link> links, bool greedy) {
   }
   if (chain.scale == 0) chain.kind = ChainEffect::Kind::kOther;  // underflow
   if (links.empty() || !std::ranges::all_of(links.subspan(1), has(BP_STAGE_SPARSE))) return chain;
-  const bp_stage_effect first = links.front().state.effect();
+  const bp_stage_effect& first = links.front().effect;
   if (first.kind == BP_EFFECT_TOP_K) chain.leading_top_k = first.count;
   return chain;
 }
@@ -190,19 +196,25 @@ Result<int32_t> SamplerChain::finish(size_t first_link, bp_sample_row row, Logit
   row.position = key.position;
   row.host = &random;
   row.uniform = stage_uniform;
+  float scale = 1;
   for (const Link& link : std::span(links_).subspan(first_link)) {
     const uint32_t flags = link.state.info().flags;
     if (greedy_ && (flags & BP_STAGE_TRUNCATES) != 0) continue;
     if (row.n_candidates > 0 && (flags & BP_STAGE_SPARSE) == 0) make_dense(row, given.logits);
+    if (row.n_candidates == 0 && &link == &links_.back() && link.effect.kind == BP_EFFECT_SCALE) {
+      scale = link.effect.value;  // the draw's own pass of the row does it
+      break;
+    }
     row.greatest = given.greatest == LogitsRow::kUnknown ? nullptr : &given.greatest;
     random.stage = link.position;
     BP_TRY(apply(link, row));
-    if (!link.keeps_greatest) given.greatest = LogitsRow::kUnknown;
+    if (!link.keeps_greatest()) given.greatest = LogitsRow::kUnknown;
   }
   const double u = greedy_ ? 0 : final_uniform(key);
-  const int32_t token = greedy_                ? best_of(row, given)
-                        : row.n_candidates > 0 ? draw_sparse({row.candidates, row.n_candidates}, u)
-                                               : draw_dense(given.logits, u);
+  const int32_t token = greedy_ ? best_of(row, given)
+                        : row.n_candidates > 0
+                            ? draw_sparse({row.candidates, row.n_candidates}, u)
+                            : draw_dense(given.logits, greatest_of(given), scale, u);
   if (token < 0) return nothing_to_draw();
   return token;
 }

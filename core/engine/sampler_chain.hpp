@@ -67,8 +67,10 @@ class SamplerChain {
  private:
   struct Link {
     plugin::StageState state;
-    uint32_t position;    // in the chain as named: stages left out do not shift random numbers
-    bool keeps_greatest;  // the greatest logit of a dense row stays where it is
+    uint32_t position;  // in the chain as named: stages left out do not shift random numbers
+    bp_stage_effect effect;
+    // The greatest logit of a dense row stays where it is.
+    [[nodiscard]] bool keeps_greatest() const { return effect.kind != BP_EFFECT_OTHER; }
   };
 
   static ChainEffect effect_of(std::span<const Link> links, bool greedy);

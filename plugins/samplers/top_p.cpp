@@ -36,32 +36,43 @@ struct Edge {
   float low, high;
 };
 
-std::array<float, kThresholds> around(float guess) {
-  static_assert(kThresholds == 4);
+using Thresholds = std::array<float, kThresholds>;
+
+// By the bits of floats, so that their ratios are about the same.
+Thresholds spread(float low, float high) {
+  const auto first = std::bit_cast<uint32_t>(low), last = std::bit_cast<uint32_t>(high);
+  const auto step = (last - first) / static_cast<uint32_t>(kThresholds + 1);
+  Thresholds all;
+  for (uint32_t t = 0; t < kThresholds; ++t) all[t] = std::bit_cast<float>(first + (t + 1) * step);
+  return all;
+}
+
+Thresholds around(float guess) {
   return {guess * 0.9f, guess * 0.97f, guess * 1.03f, guess * 1.1f};
 }
 
+// About so far from low to high.
+Thresholds within(Edge edge, double part) {
+  constexpr float kOffsets[kThresholds] = {-0.06f, -0.02f, 0.02f, 0.06f};
+  Thresholds all;
+  for (size_t t = 0; t < kThresholds; ++t) {
+    const float x = std::clamp(static_cast<float>(part) + kOffsets[t], 0.0f, 1.0f);
+    all[t] = edge.low + (edge.high - edge.low) * x;
+  }
+  return all;
+}
+
 // Where the weights of a row, greatest first, reach `mass`, which is above 0: found by sums from
-// several thresholds at once, until little weighs between two of them. `about`: a guess; 0 is none.
-Edge find_edge(std::span<const float> weights, double mass, float about = 0) {
+// several thresholds at once, until little weighs between two of them. `guess` of it, or 0.
+Edge find_edge(std::span<const float> weights, double mass, float guess = 0) {
   constexpr double kMargin = 2e-5;    // of what rounding takes from sums_from
   constexpr double kFew = 128;        // weights to be put in order
   constexpr int kMostPasses = 14;     // the bits of a float, and a little more
   constexpr float kUsual = 0x1p-20f;  // the edge is mostly above it
   Edge edge{std::numeric_limits<float>::min(), std::nextafter(1.0f, 2.0f)};
   double sum_low = std::numeric_limits<double>::infinity(), sum_high = 0;
-  float from = kUsual;
+  Thresholds least = guess > 0 ? around(guess) : spread(kUsual, edge.high);
   for (int pass = 0; pass < kMostPasses; ++pass) {
-    if (sum_low - sum_high <= kFew * static_cast<double>(edge.low)) break;
-    // By the bits of floats, so that their ratios are about the same.
-    const auto first = std::bit_cast<uint32_t>(from), last = std::bit_cast<uint32_t>(edge.high);
-    const auto step = (last - first) / static_cast<uint32_t>(kThresholds + 1);
-    if (step == 0) break;
-    float least[kThresholds];
-    for (uint32_t t = 0; t < kThresholds; ++t) {
-      least[t] = std::bit_cast<float>(first + (t + 1) * step);
-    }
-    if (pass == 0 && about > 0) std::ranges::copy(around(about), least);
     double sums[kThresholds];
     sums_from(weights, least, sums);
     for (size_t t = 0; t < kThresholds; ++t) {
@@ -76,7 +87,14 @@ Edge find_edge(std::span<const float> weights, double mass, float about = 0) {
         sum_high = sums[t];
       }
     }
-    from = edge.low;
+    if (sum_low - sum_high <= kFew * static_cast<double>(edge.low)) break;
+    const bool is_between = std::isfinite(sum_low) && sum_high > 0;
+    if (is_between && pass % 2 == 0) {  // the weights between the two mostly lie evenly
+      least = within(edge, (sum_low - mass) / (sum_low - sum_high));
+    } else {
+      least = spread(std::max(edge.low, pass == 0 ? kUsual : 0.0f), edge.high);
+    }
+    if (least.front() == least.back()) break;
   }
   return edge;
 }
@@ -185,10 +203,15 @@ class TopP final : public Stage {
   // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached
   // need an order.
   void keep_dense(bp_sample_row& row, float max) {
+    constexpr size_t kWeighed = 1024;  // and summed while they are in the caches
     const std::span<float> logits(row.logits, row.n_vocab);
     const std::span<float> weights(new (row.candidates) float[row.n_vocab], row.n_vocab);
-    exp_row(logits, max, weights.data());
-    const double total = sum_of(weights);
+    double total = 0;
+    for (size_t begin = 0; begin < logits.size(); begin += kWeighed) {
+      const size_t n = std::min(kWeighed, logits.size() - begin);
+      exp_row(logits.subspan(begin, n), max, &weights[begin]);
+      total += sum_of(weights.subspan(begin, n));
+    }
     double mass = std::max(p_ * total, std::numeric_limits<double>::min());
     const Edge edge = find_edge(weights, mass, guess_edge(weights, total - mass));
     at_edge_.clear();

@@ -20,7 +20,7 @@ struct RowPasses {
   size_t n_lanes;
   bool (*has_nan_or_infinity)(const float* row, size_t n);
   float (*max_of)(const float* row, size_t n);
-  void (*exp_row)(const float* row, size_t n, float max, float* out);
+  void (*exp_row)(const float* row, size_t n, float max, float scale, float* out);
   double (*sum_of)(const float* row, size_t n);
   double (*sum_exp)(const float* row, size_t n, float max);
   size_t (*estimate_until)(const float* row, size_t n, float max, float least, double* sums);
@@ -121,9 +121,12 @@ inline const RowPasses& row_passes() {
   return detail::lanes4::exp_nonpositive(x);
 }
 
-// out[i] = e^(row[i] - max); out may be row itself.
+// out[i] = e^((row[i] - max) * scale), scale above 0; out may be row itself.
+inline void exp_row(std::span<const float> row, float max, float scale, float* out) {
+  detail::row_passes().exp_row(row.data(), row.size(), max, scale, out);
+}
 inline void exp_row(std::span<const float> row, float max, float* out) {
-  detail::row_passes().exp_row(row.data(), row.size(), max, out);
+  exp_row(row, max, 1, out);
 }
 
 // The order of additions is fixed.

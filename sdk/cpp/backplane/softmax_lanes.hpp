@@ -151,16 +151,20 @@ BP_LANES_INLINE Values exp_values(Values values, float max) {
   return values;
 }
 
-inline void exp_row(const float* row, size_t n, float max, float* out) {
+inline void exp_row(const float* row, size_t n, float max, float scale, float* out) {
+  const auto weigh = [=](Values values) __attribute__((always_inline)) {
+    for (FloatLanes& lanes : values.of) lanes = exp_lanes((lanes - max) * scale);
+    return values;
+  };
   for (size_t at = 0; at < n; at += kPassValues) {
     const size_t left = n - at;
     if (left >= kPassValues) {
-      const Values values = exp_values(load_values(row + at), max);
+      const Values values = weigh(load_values(row + at));
       for (size_t i = 0; i < kVectors; ++i) {
         __builtin_memcpy(out + at + i * kLanes, &values.of[i], sizeof values.of[i]);
       }
     } else {
-      const Values values = exp_values(load_values(row + at, left, max), max);
+      const Values values = weigh(load_values(row + at, left, max));
       __builtin_memcpy(out + at, &values, left * sizeof(float));
     }
   }

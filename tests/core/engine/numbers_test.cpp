@@ -103,7 +103,7 @@ TEST(RowMathTest, DrawsFollowSoftmax) {
   for (uint32_t i = 0; i < kDraws; ++i) {
     const double u = uniform({5, 0, i}, 0, 0);
     std::vector<float> work = row;
-    const int32_t id = draw_dense(work, u);
+    const int32_t id = draw_dense(work, 2, 1, u);
     ASSERT_EQ(id, draw_sparse(candidates, u));
     ++counts[static_cast<size_t>(id)];
   }
@@ -121,10 +121,23 @@ TEST(RowMathTest, DenseDrawReachesEveryBlockAndTheEnd) {
   row[10] = row[2500] = row[4999] = 0;
   for (const auto& [u, id] : {std::pair{0.0, 10}, {0.5, 2500}, {0.9, 4999}, {1 - 0x1p-53, 4999}}) {
     std::vector<float> work = row;
-    EXPECT_EQ(draw_dense(work, u), id);
+    EXPECT_EQ(draw_dense(work, 0, 1, u), id);
   }
   std::vector<float> forbidden(5000, -kInfinity);
-  EXPECT_EQ(draw_dense(forbidden, 0.5), -1);
+  EXPECT_EQ(draw_dense(forbidden, -kInfinity, 1, 0.5), -1);
+}
+
+TEST(RowMathTest, DenseDrawScalesDistancesFromTheGreatest) {
+  const std::vector<float> row = {0.5f, -kInfinity, 2.0f, 1.0f, -1.0f};
+  for (const float scale : {0.1f, 0.75f, 3.0f, std::numeric_limits<float>::max()}) {
+    std::vector<float> scaled = row;
+    for (float& x : scaled) x = (x - 2) * scale;
+    for (uint32_t i = 0; i < 200; ++i) {
+      const double u = uniform({5, 0, i}, 0, 0);
+      std::vector<float> work = row, expected = scaled;
+      ASSERT_EQ(draw_dense(work, 2, scale, u), draw_dense(expected, 0, 1, u)) << scale << " " << u;
+    }
+  }
 }
 
 TEST(HistogramTest, CountsByUpperBound) {

@@ -58,7 +58,7 @@ TEST_P(SoftmaxTest, ExponentialsAreAccurateAndTheSameByAnyWidth) {
   std::vector<float> row;
   for (float x = 0; x > -86; x -= 0.0137f) row.push_back(3 + x);
   std::vector<float> weights(row.size());
-  GetParam()->exp_row(row.data(), row.size(), 3, weights.data());
+  GetParam()->exp_row(row.data(), row.size(), 3, 1, weights.data());
   for (size_t i = 0; i < row.size(); ++i) {
     const float x = row[i] - 3;
     EXPECT_NEAR(static_cast<double>(weights[i]) / std::exp(static_cast<double>(x)), 1, 2e-7) << x;
@@ -69,7 +69,7 @@ TEST_P(SoftmaxTest, ExponentialsAreAccurateAndTheSameByAnyWidth) {
 TEST_P(SoftmaxTest, FarAwayWeighsNothing) {
   const std::vector<float> row = {kMinusInfinity, -90, 0};
   std::vector<float> weights = row;
-  GetParam()->exp_row(weights.data(), 3, 0, weights.data());
+  GetParam()->exp_row(weights.data(), 3, 0, 1, weights.data());
   EXPECT_EQ(weights, (std::vector<float>{0, 0, 1}));
 }
 
@@ -77,7 +77,7 @@ TEST_P(SoftmaxTest, WritesNoFurtherThanTheRow) {
   for (const size_t n : kSizes) {
     const std::vector<float> row = random_row(n);
     std::vector<float> weights(n + 1, -7);
-    GetParam()->exp_row(row.data(), n, 20, weights.data());
+    GetParam()->exp_row(row.data(), n, 20, 1, weights.data());
     EXPECT_EQ(weights[n], -7);
     EXPECT_TRUE(std::all_of(weights.begin(), weights.end() - 1, [](float w) { return w > 0; }));
   }
