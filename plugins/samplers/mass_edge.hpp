@@ -1,0 +1,18 @@
+#pragma once
+// Which of many weights, greatest first, make up a given sum: found without putting them in order.
+
+#include <span>
+
+namespace bp::samplers {
+
+// Weights from `high` on are within a mass, those below `low` beyond it; `low` is above 0.
+struct Edge {
+  float low, high;
+};
+
+// Where the weights of a row, greatest first, reach `mass`, which is above 0: found by sums from
+// several thresholds at once, until little weighs between two of them. No weight is below 0 or
+// above 1. `guess` of it, or 0.
+[[nodiscard]] Edge find_edge(std::span<const float> weights, double mass, float guess = 0);
+
+}  // namespace bp::samplers
