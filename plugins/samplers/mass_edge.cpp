@@ -46,6 +46,7 @@ Edge find_edge(std::span<const float> weights, double mass, float guess) {
   constexpr double kFew = 128;        // weights to be put in order
   constexpr int kMostPasses = 14;     // the bits of a float, and a little more
   constexpr float kUsual = 0x1p-20f;  // the edge is mostly above it
+  mass = std::max(mass, std::numeric_limits<double>::min());
   Edge edge{std::numeric_limits<float>::min(), std::nextafter(1.0f, 2.0f)};
   double sum_low = std::numeric_limits<double>::infinity(), sum_high = 0;
   Thresholds least = guess > 0 ? around(guess) : spread(kUsual, edge.high);

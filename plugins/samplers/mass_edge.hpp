@@ -10,7 +10,7 @@ struct Edge {
   float low, high;
 };
 
-// Where the weights of a row, greatest first, reach `mass`, which is above 0: found by sums from
+// Where the weights of a row, greatest first, reach `mass`, at least one weight: found by sums from
 // several thresholds at once, until little weighs between two of them. No weight is below 0 or
 // above 1. `guess` of it, or 0.
 [[nodiscard]] Edge find_edge(std::span<const float> weights, double mass, float guess = 0);

@@ -69,7 +69,6 @@ class TopP final : public Stage {
     const std::span<float> weights(new (all.data() + all.size()) float[all.size()], all.size());
     for (size_t i = 0; i < all.size(); ++i) weights[i] = all[i].logit;
     exp_row(weights, max, weights.data());
-    mass = std::max(mass, std::numeric_limits<double>::min());
     const Edge edge = find_edge(weights, mass);
     at_edge_.clear();
     size_t n = 0;
@@ -143,7 +142,7 @@ class TopP final : public Stage {
       exp_row(logits.subspan(begin, n), max, &weights[begin]);
       total += sum_of(weights.subspan(begin, n));
     }
-    double mass = std::max(p_ * total, std::numeric_limits<double>::min());
+    double mass = p_ * total;
     const Edge edge = find_edge(weights, mass, guess_edge(weights, total - mass));
     at_edge_.clear();
     for (size_t begin = 0; begin < weights.size();) {

@@ -146,25 +146,21 @@ inline float max_of(const float* row, size_t n) {
   return max;
 }
 
-BP_LANES_INLINE Values exp_values(Values values, float max) {
-  for (FloatLanes& lanes : values.of) lanes = exp_lanes(lanes - max);
+BP_LANES_INLINE Values exp_values(Values values, float max, float scale = 1) {
+  for (FloatLanes& lanes : values.of) lanes = exp_lanes((lanes - max) * scale);
   return values;
 }
 
 inline void exp_row(const float* row, size_t n, float max, float scale, float* out) {
-  const auto weigh = [=](Values values) __attribute__((always_inline)) {
-    for (FloatLanes& lanes : values.of) lanes = exp_lanes((lanes - max) * scale);
-    return values;
-  };
   for (size_t at = 0; at < n; at += kPassValues) {
     const size_t left = n - at;
     if (left >= kPassValues) {
-      const Values values = weigh(load_values(row + at));
+      const Values values = exp_values(load_values(row + at), max, scale);
       for (size_t i = 0; i < kVectors; ++i) {
         __builtin_memcpy(out + at + i * kLanes, &values.of[i], sizeof values.of[i]);
       }
     } else {
-      const Values values = weigh(load_values(row + at, left, max));
+      const Values values = exp_values(load_values(row + at, left, max), max, scale);
       __builtin_memcpy(out + at, &values, left * sizeof(float));
     }
   }

@@ -66,7 +66,8 @@ typedef struct bp_sample_row {
 #define BP_EFFECT_SCALE 3u /* distances from the greatest times `value` > 0, the order stays */
 
 /* What apply does where that depends on the row's logits alone, so that the host or a backend
- * (backplane/ext/device_sampling.h) may do it in its place. The same for the state's whole life. Growable. */
+ * (backplane/ext/device_sampling.h) may do it in its place. The same for the state's whole life.
+ * Growable. */
 typedef struct bp_stage_effect {
   uint32_t struct_size;
   uint32_t kind;  /* BP_EFFECT_* */

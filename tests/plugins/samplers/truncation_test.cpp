@@ -178,7 +178,7 @@ TEST(TopPTest, KeepsTheBestThatReachTheMassOfOpenRows) {
   }
 }
 
-// As after top_k, which leaves them in no order or the best first.
+// In no order, as typical_p leaves them.
 TEST(TopPTest, KeepsWhatTheOracleKeepsOfManyCandidates) {
   for (uint32_t seed = 0; seed < 10; ++seed) {
     const auto all = to_candidates(random_logits(3000, seed, 2.0f));
