@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backplane/best_candidates.hpp"
+#include "backplane/row_draw.hpp"
 #include "backplane/softmax.hpp"
 
 namespace bp::engine {
@@ -34,30 +35,8 @@ size_t block_of(std::span<const double> sums, double& rest) {
 
 }  // namespace
 
-int32_t draw_dense(std::span<float> row, float max, float scale, double u) {
-  if (max == kMinusInfinity) return -1;
-  constexpr size_t kBlock = 1024;
-  std::vector<double> sums;
-  double total = 0;
-  for (size_t begin = 0; begin < row.size(); begin += kBlock) {
-    const auto block = row.subspan(begin, std::min(kBlock, row.size() - begin));
-    exp_row(block, max, scale, block.data());
-    sums.push_back(sum_of(block));
-    total += sums.back();
-  }
-  double rest = u * total;
-  int32_t last = -1;
-  for (size_t i = block_of(sums, rest) * kBlock; i < row.size(); ++i) {
-    if (row[i] == 0) continue;
-    last = static_cast<int32_t>(i);
-    rest -= static_cast<double>(row[i]);
-    if (rest < 0) return last;
-  }
-  // Rounding left the sum a little short of u: the last one that can be drawn.
-  for (size_t i = row.size(); last < 0 && i-- > 0;) {
-    if (row[i] > 0) last = static_cast<int32_t>(i);
-  }
-  return last;
+int32_t draw_dense(std::span<const float> row, float max, float scale, double u) {
+  return max == kMinusInfinity ? -1 : RowDraw(row, max, kMinusInfinity, scale).at(u);
 }
 
 int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
@@ -90,7 +69,7 @@ int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
     }
   }
   if (last >= 0) return last;
-  // As in draw_dense: the greatest can always be drawn.
+  // Rounding left the sum a little short of u: the greatest can always be drawn.
   return std::ranges::find(candidates, max, &bp_candidate::logit)->id;
 }
 

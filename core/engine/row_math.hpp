@@ -13,8 +13,8 @@ namespace bp::engine {
 // The lowest id among the greatest logits, or -1 where all are -inf.
 [[nodiscard]] int32_t argmax(std::span<const float> row);
 // Draws from softmax(scale * row) by a uniform number u in [0, 1); -1 where all are -inf. `max` is
-// the greatest logit of row, which is overwritten.
-[[nodiscard]] int32_t draw_dense(std::span<float> row, float max, float scale, double u);
+// the greatest logit of row.
+[[nodiscard]] int32_t draw_dense(std::span<const float> row, float max, float scale, double u);
 // Likewise from softmax(candidates).
 [[nodiscard]] int32_t draw_sparse(std::span<const bp_candidate> candidates, double u);
 // log softmax of `token`, and of the n best, best first, ties by ascending id.

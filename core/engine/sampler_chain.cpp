@@ -105,12 +105,16 @@ Result<SamplerChain> SamplerChain::create(const SamplerSet& set, std::span<const
     if (!state.ok()) return state.status().with_context("sampler stage " + stage.manifest->name);
     if (state->has_value()) {
       const bp_stage_effect effect = (*state)->effect();
-      chain.links_.push_back({*std::move(*state), i, effect});
+      chain.links_.push_back({*std::move(*state), i, effect, {}});
     }
     chain.greedy_ = chain.greedy_ || is_zero_temperature(fields);
   }
   chain.n_vocab_ = n_vocab;
-  chain.effect_ = effect_of(chain.links_, chain.greedy_);
+  const std::span links(chain.links_);
+  chain.effect_ = effect_of(links, chain.greedy_);
+  for (size_t i = 0; i < links.size(); ++i) {
+    links[i].after = effect_of(links.subspan(i + 1), chain.greedy_);
+  }
   return chain;
 }
 
@@ -152,6 +156,13 @@ ChainEffect SamplerChain::effect_of(std::span<const Link> links, bool greedy) {
 Status SamplerChain::accept(std::span<const int32_t> tokens, uint32_t origin) const {
   for (const Link& link : links_) BP_TRY(link.state.accept(tokens, origin));
   return {};
+}
+
+void SamplerChain::tell_draw(const Link& link, bp_sample_row& row) const {
+  const ChainEffect& after = link.after;
+  const bool is_draw = after.kind == ChainEffect::Kind::kDraw && after.top_k == 0;
+  row.draw_scale = is_draw ? after.scale : 0;
+  row.draw_floor = is_draw ? after.floor : 0;
 }
 
 Status SamplerChain::apply(const Link& link, bp_sample_row& row) const {
@@ -206,6 +217,7 @@ Result<int32_t> SamplerChain::finish(size_t first_link, bp_sample_row row, Logit
       break;
     }
     row.greatest = given.greatest == LogitsRow::kUnknown ? nullptr : &given.greatest;
+    tell_draw(link, row);
     random.stage = link.position;
     BP_TRY(apply(link, row));
     if (!link.keeps_greatest()) given.greatest = LogitsRow::kUnknown;

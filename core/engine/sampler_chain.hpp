@@ -69,12 +69,15 @@ class SamplerChain {
     plugin::StageState state;
     uint32_t position;  // in the chain as named: stages left out do not shift random numbers
     bp_stage_effect effect;
+    ChainEffect after;  // what the links behind it do
     // The greatest logit of a dense row stays where it is.
     [[nodiscard]] bool keeps_greatest() const { return effect.kind != BP_EFFECT_OTHER; }
   };
 
   static ChainEffect effect_of(std::span<const Link> links, bool greedy);
   Status apply(const Link& link, bp_sample_row& row) const;
+  // A stage may draw where what follows it is known.
+  void tell_draw(const Link& link, bp_sample_row& row) const;
   // Runs the links from the given one on, and draws. `given` is the row's room while it is dense.
   Result<int32_t> finish(size_t first_link, bp_sample_row row, LogitsRow given,
                          const DrawKey& key) const;

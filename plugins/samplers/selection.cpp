@@ -32,11 +32,11 @@ bool gather_with(bp_sample_row& row, float least, uint32_t limit, Skip skip) {
   for (size_t begin = 0; begin < logits.size();) {
     if (n > limit) return false;
     begin += skip(logits.subspan(begin));  // mostly few are that great
-    const size_t end = std::min(begin + kSkipBlock, logits.size());
-    for (; begin < end; ++begin) {
-      row.candidates[n] = {static_cast<int32_t>(begin), logits[begin]};
-      n += logits[begin] >= least ? 1 : 0;
-    }
+    const size_t n_block = std::min(kSkipBlock, logits.size() - begin);
+    for_each_from(logits.subspan(begin, n_block), least, [&](size_t i) {
+      row.candidates[n++] = {static_cast<int32_t>(begin + i), logits[begin + i]};
+    });
+    begin += n_block;
   }
   row.n_candidates = n;
   row.order = BP_ORDER_NONE;

@@ -4,6 +4,7 @@
 #include <new>
 #include <vector>
 
+#include "backplane/row_draw.hpp"
 #include "backplane/softmax.hpp"
 #include "mass_edge.hpp"
 #include "selection.hpp"
@@ -41,7 +42,7 @@ class TopP final : public Stage {
     const float max = max_logit(row);
     if (std::isinf(max)) return {};
     if (is_dense(row)) {
-      if (!keep_near(row, max)) keep_dense(row, max);
+      if (!keep_near(row, max) && !draw(row, max)) keep_dense(row, max);
     } else if (const double mass = p_ * weight_of(candidates(row), max);
                row.order == BP_ORDER_DESCENDING) {
       keep_first(row, max, mass);
@@ -96,64 +97,70 @@ class TopP final : public Stage {
   // Where few candidates near the greatest have the mass, as models mostly are; what lies beyond
   // counts as estimated. Else the row stays.
   bool keep_near(bp_sample_row& row, float max) {
-    constexpr float kNear = 8;   // logits this far below weigh 1/3000
-    constexpr float kWide = 11;  // where the next token is open
+    constexpr float kNear = 8;  // logits this far below weigh 1/3000
     // More would hold too little of the mass, or be dearer to gather than all are to weigh.
-    const uint32_t few_near = row.n_vocab / 64, few_wide = row.n_vocab / 8;
+    const uint32_t few = row.n_vocab / 64;
     bp_sample_row near = row;
     ExpEstimate rest;
-    if (!gather_near(near, max, max - kNear, few_near, rest)) return false;
+    if (!gather_near(near, max, max - kNear, few, rest)) return false;
     const double weight = weight_of(candidates(near), max);
     const double mass = p_ * (weight + rest.sum());
-    if (weight < mass) {
-      near = row;
-      if (!gather(near, max - kWide, few_wide)) return false;
-      if (weight_of(candidates(near), max) < mass) return false;
-    }
+    if (weight < mass) return false;
     keep_mass(near, max, mass);
     row = near;
     return true;
   }
 
-  // By a sample of blocks. `rest`: the sum of the weights below the edge, all of them small, so
-  // that the sample has its share of them, which cannot be said of the great ones.
-  float guess_edge(std::span<const float> weights, double rest) {
-    constexpr size_t kEach = 16 * kSkipBlock;
-    if (weights.size() < 16 * kEach) return 0;
-    sample_.clear();
-    for (size_t i = 0; i + kSkipBlock <= weights.size(); i += kEach) {
-      const auto block = weights.subspan(i, kSkipBlock);
-      sample_.insert(sample_.end(), block.begin(), block.end());
+  // Draws from the whole row until what is drawn is within the mass: mostly at once, and nothing is
+  // put in order. Where the draw is not all that follows, or misses, the row stays.
+  bool draw(bp_sample_row& row, float max) const {
+    constexpr double kLeast = 0.5;  // of p: less is mostly missed
+    constexpr uint32_t kDraws = 3;
+    if (row.draw_scale == 0 || p_ < kLeast) return false;
+    const std::span<const float> logits(row.logits, row.n_vocab);
+    const RowDraw from_all(logits, max, max + row.draw_floor, row.draw_scale);
+    for (uint32_t i = 0; i < kDraws; ++i) {
+      const int32_t token = from_all.at(row.uniform(row.host, i));
+      if (!is_within_mass(logits, max, token)) continue;
+      row.candidates[0] = {token, logits[static_cast<size_t>(token)]};
+      row.n_candidates = 1;
+      row.order = BP_ORDER_DESCENDING;
+      return true;
     }
-    const double share = static_cast<double>(sample_.size()) / static_cast<double>(weights.size());
-    const double mass = sum_of(sample_) - rest * share;
-    return mass > 0 ? find_edge(sample_, mass).low : 0;
+    return false;
+  }
+
+  // Whether those that come before it have less than the mass.
+  [[nodiscard]] bool is_within_mass(std::span<const float> logits, float max, int32_t token) const {
+    const auto id = static_cast<size_t>(token);
+    const float logit = logits[id];
+    const MassAbout about = estimate_about(logits, max, logit);
+    const double mass = p_ * about.all;
+    if (about.from < mass) return true;
+    if (about.above >= mass) return false;
+    const auto n_equal = std::ranges::count(logits.first(id), logit);
+    const double weight = static_cast<double>(exp_nonpositive(logit - max));
+    return about.above + static_cast<double>(n_equal) * weight < mass;
   }
 
   // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached
   // need an order.
   void keep_dense(bp_sample_row& row, float max) {
-    constexpr size_t kWeighed = 1024;  // and summed while they are in the caches
     const std::span<float> logits(row.logits, row.n_vocab);
     const std::span<float> weights(new (row.candidates) float[row.n_vocab], row.n_vocab);
-    double total = 0;
-    for (size_t begin = 0; begin < logits.size(); begin += kWeighed) {
-      const size_t n = std::min(kWeighed, logits.size() - begin);
-      exp_row(logits.subspan(begin, n), max, &weights[begin]);
-      total += sum_of(weights.subspan(begin, n));
-    }
-    double mass = p_ * total;
-    const Edge edge = find_edge(weights, mass, guess_edge(weights, total - mass));
+    exp_row(logits, max, weights.data());
+    double mass = p_ * sum_of(weights);
+    const Edge edge = find_edge(weights, mass);
     at_edge_.clear();
-    for (size_t begin = 0; begin < weights.size();) {
-      begin += skip_outside(weights.subspan(begin), edge.low, edge.high);
-      const size_t end = std::min(begin + kSkipBlock, weights.size());
-      for (; begin < end; ++begin) {
-        if (weights[begin] < edge.low || weights[begin] >= edge.high) continue;
-        at_edge_.push_back({static_cast<int32_t>(begin), logits[begin]});
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] >= edge.high) {
+        mass -= static_cast<double>(weights[i]);
+      } else if (weights[i] < edge.low) {
+        logits[i] = kMinusInfinity;
+      } else {
+        at_edge_.push_back({static_cast<int32_t>(i), logits[i]});
       }
     }
-    mass -= drop_below(logits, weights.data(), edge.low, edge.high);
     const size_t n_kept = select(at_edge_, max, mass);
     for (size_t i = n_kept; i < at_edge_.size(); ++i) {
       logits[static_cast<size_t>(at_edge_[i].id)] = kMinusInfinity;
@@ -162,7 +169,6 @@ class TopP final : public Stage {
 
   double p_;
   std::vector<bp_candidate> at_edge_;
-  std::vector<float> sample_;
 };
 
 }  // namespace

@@ -143,7 +143,7 @@ bp_stage_effect StateUnderTest::effect() const {
   return effect;
 }
 
-Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) {
+Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream, DrawTold draw) {
   Stream host{stream};
   GuardedArray<float> logits(std::span<const float>(given.logits));
   GuardedArray<uint32_t> mask(std::span<const uint32_t>(given.mask));
@@ -156,6 +156,8 @@ Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream) {
   row.candidates = candidates.data();
   row.host = &host;
   row.uniform = uniform;
+  row.draw_scale = draw.scale;
+  row.draw_floor = draw.floor;
   const auto greatest = static_cast<int32_t>(
       std::max_element(given.logits.begin(), given.logits.end()) - given.logits.begin());
   if (form == Form::kPeaked) row.greatest = &greatest;

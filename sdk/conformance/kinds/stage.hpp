@@ -32,6 +32,12 @@ enum class Form { kDense, kPeaked, kAscending, kDescending, kShuffled };
 }
 [[nodiscard]] std::string name_of(Form form);
 
+// What the row says of the draw that follows; by default nothing.
+struct DrawTold {
+  float scale = 0;
+  float floor = 0;
+};
+
 // What is left of a row: logits by id, of those that can be drawn.
 using Kept = std::map<int32_t, float>;
 
@@ -68,7 +74,7 @@ class StateUnderTest {
   void accept(std::span<const int32_t> tokens, uint32_t origin);
   void rollback(uint32_t n);
   // The random numbers follow from `stream`.
-  Kept apply(const RowCase& row, Form form, uint64_t stream = 1);
+  Kept apply(const RowCase& row, Form form, uint64_t stream = 1, DrawTold draw = {});
   [[nodiscard]] bp_stage_effect effect() const;
 
  private:

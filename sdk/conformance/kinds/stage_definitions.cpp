@@ -165,14 +165,39 @@ const Known* definition_of(const StageSpec& stage) {
   return nullptr;
 }
 
-size_t draw(const Kept& outcome, double uniform) {
+// A draw, whether or not rows tell of it, as the host makes it.
+struct FinalDraw {
+  double scale, floor;
+  bool told;
+};
+constexpr FinalDraw kFinalDraws[] = {
+    {1, -INFINITY, false}, {1, -INFINITY, true}, {0.6, -INFINITY, true}, {1.4, -1.7, true}};
+
+double weight_of(const FinalDraw& draw, double distance) {
+  return distance < draw.floor ? 0 : std::exp(distance * draw.scale);
+}
+
+// The probabilities of `kept` after the draw's own floor and scale; empty where rounding may
+// decide.
+Numbers drawn(const Numbers& kept, const FinalDraw& draw) {
+  const double greatest = *std::max_element(kept.begin(), kept.end());
+  Numbers p(kept.size());
+  for (size_t i = 0; i < p.size(); ++i) {
+    const double distance = std::log(kept[i] / greatest);
+    if (std::fabs(distance - draw.floor) < kTie) return {};
+    p[i] = weight_of(draw, distance);
+  }
+  return renormalised(p);
+}
+
+size_t choose(const Kept& outcome, const FinalDraw& draw, double uniform) {
   double max = -INFINITY, total = 0;
   for (const auto& [id, logit] : outcome) max = std::max<double>(max, logit);
-  for (const auto& [id, logit] : outcome) total += std::exp(logit - max);
+  for (const auto& [id, logit] : outcome) total += weight_of(draw, logit - max);
   double left = uniform * total;
   int32_t last = 0;
   for (const auto& [id, logit] : outcome) {
-    const double weight = std::exp(logit - max);
+    const double weight = weight_of(draw, logit - max);
     if (weight > 0) last = id;
     left -= weight;
     if (left < 0) break;
@@ -203,14 +228,17 @@ double chi_square_deviation(const std::vector<uint32_t>& counts, const Numbers& 
   return (std::cbrt(sum / df) - (1 - spread)) / std::sqrt(spread);
 }
 
-void require_distribution(StateUnderTest& state, const RowCase& row, Form form, const Numbers& p,
-                          const std::string& what, std::mt19937_64& random) {
+void require_distribution(StateUnderTest& state, const RowCase& row, Form form,
+                          const FinalDraw& draw, const Numbers& p, const std::string& what,
+                          std::mt19937_64& random) {
   constexpr double kMostDeviations = 5;  // chance exceeds them once in three million times
   std::vector<uint32_t> counts(p.size(), 0);
+  DrawTold told;
+  if (draw.told) told = {static_cast<float>(draw.scale), static_cast<float>(draw.floor)};
   for (uint32_t i = 0; i < kDraws; ++i) {
     // The state sees every row; its random numbers differ from row to row.
-    const size_t id =
-        draw(state.apply(row, form, random()), static_cast<double>(random() >> 11) * 0x1p-53);
+    const Kept outcome = state.apply(row, form, random(), told);
+    const size_t id = choose(outcome, draw, static_cast<double>(random() >> 11) * 0x1p-53);
     require(p[id] > 0,
             what + ": id " + std::to_string(id) + " was drawn, which the definition does not keep");
     ++counts[id];
@@ -248,9 +276,15 @@ void follows_definition(const SamplerUnderTest& sampler, const StageSpec& stage,
     state.accept(history.prompt, BP_TOKENS_PROMPT);
     state.accept(history.answer, BP_TOKENS_GENERATED);
     const RowCase row = random_row(random(), kVocab);
-    const Numbers p = known.definition({row.logits.begin(), row.logits.end()}, fields, history);
-    if (p.empty()) continue;
-    require_distribution(state, row, forms[n_compared++ % forms.size()], p, fields.text(), random);
+    const Numbers kept = known.definition({row.logits.begin(), row.logits.end()}, fields, history);
+    if (kept.empty()) continue;
+    const Form form = forms[n_compared++ % forms.size()];
+    for (const FinalDraw& draw : kFinalDraws) {
+      const Numbers p = drawn(kept, draw);
+      const std::string what = fields.text() + (draw.told ? ", the draw being known" : "");
+      if (!p.empty()) require_distribution(state, row, form, draw, p, what, random);
+      if (!is_dense(form)) break;  // candidates are left to the host
+    }
   }
   if (n_compared == 0) throw Skip("no value tried of its fields gives the stage anything to do");
 }

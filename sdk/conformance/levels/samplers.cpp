@@ -77,6 +77,7 @@ void keeps_rules(const SamplerUnderTest& sampler, const StageSpec& stage, uint64
         state.accept(history(seed, 20), BP_TOKENS_PROMPT);
         state.accept(history(seed + 1, 10), BP_TOKENS_GENERATED);
         state.apply(row, form);
+        state.apply(row, form, seed, {0.8f, -1});
       }
     }
   }

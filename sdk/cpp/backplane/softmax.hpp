@@ -3,14 +3,20 @@
 // without relaxed arithmetic. Compiled for each instruction set of the architecture; the processor
 // chooses, and all of them give the same bits.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 namespace bp {
 
+static_assert(std::endian::native == std::endian::little, "for_each_from reads bytes by words");
+
 // Values that skip_outside looks at together.
 inline constexpr size_t kSkipBlock = 64;
+// Values that sums_of_draw adds up.
+inline constexpr size_t kDrawBlock = 1024;
 // Sums that sums_from makes in one pass.
 inline constexpr size_t kThresholds = 4;
 
@@ -25,8 +31,11 @@ struct RowPasses {
   double (*sum_exp)(const float* row, size_t n, float max);
   size_t (*estimate_until)(const float* row, size_t n, float max, float least, double* sums);
   void (*sums_from)(const float* values, size_t n, const float* least, double* sums);
-  double (*drop_below)(float* row, const float* weights, size_t n, float low, float high);
+  void (*sums_of_draw)(const float* row, size_t n, float max, float least, float scale,
+                       double* sums);
+  void (*estimate_about)(const float* row, size_t n, float max, float logit, double* about);
   size_t (*skip_outside)(const float* row, size_t n, float least, float bound);
+  void (*mark_from)(const float* row, float least, uint8_t* marks);
 };
 
 inline constexpr size_t kPassValues = 16;
@@ -166,17 +175,49 @@ inline void sums_from(std::span<const float> values, std::span<const float, kThr
   detail::row_passes().sums_from(values.data(), values.size(), least.data(), sums.data());
 }
 
-// row[i] becomes -inf where weights[i], which is not below 0, is below `low`. The answer is the sum
-// of the weights from `high`, which is above 0, on.
-[[nodiscard]] inline double drop_below(std::span<float> row, const float* weights, float low,
-                                       float high) {
-  return detail::row_passes().drop_below(row.data(), weights, row.size(), low, high);
+// sums[b]: of e^((x - max) * scale), scale above 0, of the values x >= least of block b of
+// kDrawBlock values.
+inline void sums_of_draw(std::span<const float> row, float max, float least, float scale,
+                         std::span<double> sums) {
+  detail::row_passes().sums_of_draw(row.data(), row.size(), max, least, scale, sums.data());
+}
+
+// Sums of e^(x - max), with ExpEstimate's errors, of a row and of its greatest values.
+struct MassAbout {
+  double all, from, above;  // of all x, of x >= logit and of x > logit
+};
+[[nodiscard]] inline MassAbout estimate_about(std::span<const float> row, float max, float logit) {
+  double about[3];
+  detail::row_passes().estimate_about(row.data(), row.size(), max, logit, about);
+  return {about[0], about[1], about[2]};
 }
 
 // How many values at the front, whole blocks of kSkipBlock, are all below `least` or not below
 // `bound`.
 [[nodiscard]] inline size_t skip_outside(std::span<const float> row, float least, float bound) {
   return detail::row_passes().skip_outside(row.data(), row.size(), least, bound);
+}
+
+// f(i) for each value of the block, at most kSkipBlock of them, that is at least `least`, in order.
+template <class F>
+void for_each_from(std::span<const float> block, float least, F&& f) {
+  if (block.size() < kSkipBlock) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (block[i] >= least) f(i);
+    }
+    return;
+  }
+  uint8_t marks[kSkipBlock];
+  detail::row_passes().mark_from(block.data(), least, marks);
+  for (size_t begin = 0; begin < kSkipBlock; begin += sizeof(uint64_t)) {
+    uint64_t left;
+    std::memcpy(&left, marks + begin, sizeof left);
+    while (left != 0) {
+      const auto bit = std::countr_zero(left);
+      f(begin + static_cast<size_t>(bit) / 8);
+      left ^= uint64_t{255} << bit;
+    }
+  }
 }
 
 }  // namespace bp

@@ -255,31 +255,54 @@ inline void sums_from(const float* values, size_t n, const float* least, double*
   for (size_t t = 0; t < kThresholds; ++t) sums[t] = totals[t].total();
 }
 
-inline double drop_below(float* row, const float* weights, size_t n, float low, float high) {
-  const auto take = [&](Values & some, const Values& weight) __attribute__((always_inline)) {
-    Values kept;
-    for (size_t i = 0; i < kVectors; ++i) {
-      some.of[i] = weight.of[i] < low ? FloatLanes{} - __builtin_inff() : some.of[i];
-      kept.of[i] = weight.of[i] >= high ? weight.of[i] : FloatLanes{};
-    }
-    return kept;
-  };
+BP_LANES_INLINE double total_of(const Values& chunk) {
   Sums sums;
-  for (size_t at = 0; at < n; at += kPassValues) {
-    const size_t left = n - at;
-    if (left >= kPassValues) {
-      Values some = load_values(row + at);
-      sums.add(take(some, load_values(weights + at)));
-      for (size_t i = 0; i < kVectors; ++i) {
-        __builtin_memcpy(row + at + i * kLanes, &some.of[i], sizeof some.of[i]);
-      }
-    } else {
-      Values some = load_values(row + at, left, 0);
-      sums.add(take(some, load_values(weights + at, left, 0)));
-      __builtin_memcpy(row + at, &some, left * sizeof(float));
-    }
-  }
+  sums.add(chunk);
   return sums.total();
+}
+
+inline void sums_of_draw(const float* row, size_t n, float max, float least, float scale,
+                         double* sums) {
+  for (size_t at = 0; at < n; ++sums) {
+    const size_t end = n - at > kDrawBlock ? at + kDrawBlock : n;
+    Values chunk = {};
+    const auto take = [&](const Values& values) __attribute__((always_inline)) {
+      const Values weights = exp_values(values, max, scale);
+      for (size_t i = 0; i < kVectors; ++i) {
+        chunk.of[i] += values.of[i] >= least ? weights.of[i] : FloatLanes{};
+      }
+    };
+    for (; at + kPassValues <= end; at += kPassValues) {
+      __builtin_prefetch(row + at + kAhead);
+      take(load_values(row + at));
+    }
+    if (at < end) take(load_values(row + at, end - at, -__builtin_inff()));
+    at = end;
+    *sums = total_of(chunk);
+  }
+}
+
+inline void estimate_about(const float* row, size_t n, float max, float logit, double* about) {
+  Sums totals[3];
+  for (size_t at = 0; at < n;) {
+    const size_t end = n - at > kChunk ? at + kChunk : n;
+    Values all = {}, from = {}, above = {};
+    const auto take = [&](const Values& values) __attribute__((always_inline)) {
+      for (size_t i = 0; i < kVectors; ++i) {
+        const FloatLanes weight = estimate_exp_lanes(values.of[i] - max);
+        all.of[i] += weight;
+        from.of[i] += values.of[i] >= logit ? weight : FloatLanes{};
+        above.of[i] += values.of[i] > logit ? weight : FloatLanes{};
+      }
+    };
+    for (; at + kPassValues <= end; at += kPassValues) take(load_values(row + at));
+    if (at < end) take(load_values(row + at, end - at, -__builtin_inff()));
+    at = end;
+    totals[0].add(all);
+    totals[1].add(from);
+    totals[2].add(above);
+  }
+  for (size_t t = 0; t < 3; ++t) about[t] = totals[t].total();
 }
 
 inline size_t skip_outside(const float* row, size_t n, float least, float bound) {
@@ -297,9 +320,21 @@ inline size_t skip_outside(const float* row, size_t n, float least, float bound)
   return at;
 }
 
+// marks[i]: 255 where the value is at least `least`, else 0; of kSkipBlock values.
+inline void mark_from(const float* row, float least, uint8_t* marks) {
+  using ByteLanes = int8_t __attribute__((vector_size(kLanes)));
+  for (size_t i = 0; i < kSkipBlock; i += kLanes) {
+    FloatLanes lanes;
+    __builtin_memcpy(&lanes, row + i, sizeof lanes);
+    const auto bytes = __builtin_convertvector((IntLanes)(lanes >= least), ByteLanes);
+    __builtin_memcpy(marks + i, &bytes, sizeof bytes);
+  }
+}
+
 inline constexpr RowPasses kPasses = {
-    kLanes,  has_nan_or_infinity, max_of,    exp_row,    sum_of,
-    sum_exp, estimate_until,      sums_from, drop_below, skip_outside,
+    kLanes,         has_nan_or_infinity, max_of,       exp_row,        sum_of,      sum_exp,
+    estimate_until, sums_from,           sums_of_draw, estimate_about, skip_outside,
+    mark_from,
 };
 
 #endif  // BP_LANES

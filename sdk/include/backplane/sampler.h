@@ -9,7 +9,8 @@
  *  3. State per sequence and stage: made from the request's parameters, told every token, rebuilt by
  *     accept after preemption. Equal histories must give equal states.
  *  4. Random numbers come from the host and depend on (seed, position, stage, draw) alone. The host
- *     takes logprobs before the chain, and makes the final draw from softmax(candidates) after it.
+ *     takes logprobs before the chain, and makes the final draw from softmax(candidates) after it. A
+ *     stage that is told of that draw (draw_scale) may make it: it leaves the token drawn alone.
  */
 #ifndef BACKPLANE_SAMPLER_H_
 #define BACKPLANE_SAMPLER_H_
@@ -58,6 +59,11 @@ typedef struct bp_sample_row {
   double (*uniform)(void* host, uint32_t draw);
   const int32_t* greatest; /* the lowest id of a dense row's greatest logit, which is above -inf;
                               NULL: not known */
+  float draw_scale; /* above 0: what follows this stage is the draw alone, of the candidates that are
+                       at least the greatest plus draw_floor, from softmax(draw_scale * logits). The
+                       stage may then draw itself, by uniform, and leave that one candidate. 0: that
+                       is not known */
+  float draw_floor; /* at most 0; -inf: all that the stage leaves may be drawn */
 } bp_sample_row;
 
 #define BP_EFFECT_OTHER 0u /* only apply knows */

@@ -87,6 +87,72 @@ TEST(ChainTest, TheOrderOfStagesMatters) {
   expect_distribution(heat_first, kLogits, softmax(kLogits, 5, 3), 13.8);  // 2 df
 }
 
+// Where the greatest logits do not have the mass, top_p draws itself and knows what follows it.
+TEST(ChainTest, TopPDrawsFromOpenRowsAsWhatFollowsItWould) {
+  constexpr uint32_t kVocab = 3000, kDraws = 20000;
+  const std::vector<float> logits = random_logits(kVocab, 3, 1.0f);
+  const auto best_first = sorted(to_candidates(logits));
+  SampleScratch scratch;
+  const plugin::ParamMap all_fields[] = {
+      {{"top_p", 0.95}},
+      {{"top_p", 0.6}, {"temperature", 0.7}},
+      {{"top_p", 0.9}, {"temperature", 3.0}},  // the mass is often missed
+      {{"top_p", 0.3}, {"temperature", 1.5}},  // too small to be tried
+      {{"top_p", 0.8}, {"min_p", 0.08}, {"temperature", 1.5}}};
+  for (const plugin::ParamMap& fields : all_fields) {
+    const auto number = [&](const char* name, double otherwise) {
+      const auto it = fields.find(name);
+      return it == fields.end() ? otherwise : std::get<double>(it->second);
+    };
+    double all = 0, sum = 0, total = 0;
+    for (const bp_candidate& c : best_first) all += std::exp(static_cast<double>(c.logit));
+    std::vector<double> p;  // best first
+    const auto distance = [&](size_t i) {
+      return static_cast<double>(best_first[i].logit) - static_cast<double>(best_first[0].logit);
+    };
+    for (size_t i = 0; sum < number("top_p", 1) * all; ++i) {
+      sum += std::exp(static_cast<double>(best_first[i].logit));
+      const bool stays = distance(i) >= std::log(number("min_p", 0));
+      p.push_back(stays ? std::exp(distance(i) / number("temperature", 1)) : 0);
+      total += p.back();
+    }
+    std::map<int32_t, size_t> rank;
+    for (size_t i = 0; i < best_first.size(); ++i) rank[best_first[i].id] = i;
+    constexpr size_t kGroups = 20;  // of ranks
+    double expected[kGroups] = {}, counts[kGroups] = {};
+    for (size_t i = 0; i < p.size(); ++i) expected[i * kGroups / p.size()] += kDraws * p[i] / total;
+    const auto chain = make_chain(kDefaultChain, fields, kVocab);
+    for (uint32_t i = 0; i < kDraws; ++i) {
+      std::vector<float> row = logits;
+      const auto token = chain.sample({row}, {11, 0, i}, scratch);
+      ASSERT_TRUE(token.ok());
+      const size_t at = rank.at(*token);
+      ASSERT_LE(at, p.size()) << "one more may be kept, by rounding";
+      if (at == p.size()) continue;
+      ASSERT_GT(p[at], 0);
+      counts[at * kGroups / p.size()] += 1;
+    }
+    double chi2 = 0;
+    for (size_t g = 0; g < kGroups; ++g) {
+      if (expected[g] > 0) chi2 += std::pow(counts[g] - expected[g], 2) / expected[g];
+    }
+    EXPECT_LT(chi2, 43.8);  // 19 degrees of freedom, p = 0.001
+  }
+}
+
+TEST(ChainTest, TopPBreaksTiesByAscendingIdWhereItDraws) {
+  const auto chain = make_chain(kDefaultChain, {{"top_p", 0.505}}, 100);
+  SampleScratch scratch;
+  int32_t last = 0;
+  for (uint32_t i = 0; i < 5000; ++i) {
+    std::vector<float> row(100, 2.0f);
+    const auto token = chain.sample({row}, {7, 0, i}, scratch);
+    ASSERT_TRUE(token.ok());
+    last = std::max(last, *token);
+  }
+  EXPECT_EQ(last, 50);
+}
+
 TEST(ChainTest, ZeroTemperatureTakesTheBestAfterThePenalties) {
   const auto chain = make_chain(
       kDefaultChain,
@@ -109,6 +175,7 @@ TEST(ChainTest, AKnownGreatestLogitChangesNoToken) {
       {{"temperature", 0.0}},
       {{"temperature", 0.0}, {"presence_penalty", 2.0}},
       {{"top_p", 0.7}},
+      {{"top_p", 0.9}, {"temperature", 0.8}},
       {{"temperature", 0.5}, {"top_k", int64_t{7}}},
       {{"min_p", 0.2}, {"temperature", 1.5}, {"frequency_penalty", 1.0}},
       {{"typical_p", 0.5}}};

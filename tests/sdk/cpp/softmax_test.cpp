@@ -100,22 +100,48 @@ TEST_P(SoftmaxTest, SumsHaveOneOrderByAnyWidth) {
   }
 }
 
-TEST_P(SoftmaxTest, DropsWhatWeighsTooLittleAndSumsWhatWeighsEnough) {
-  constexpr float kLow = 0.2f, kHigh = 0.6f;
-  for (const size_t n : kSizes) {
-    const std::vector<float> row = random_row(n);
-    std::vector<float> weights(n), expected = row, dropped = row;
-    for (size_t i = 0; i < n; ++i) weights[i] = static_cast<float>(i % 11) * 0.1f;
-    if (n > 2) weights[1] = kLow, weights[2] = kHigh;
-    double sum = 0;
-    for (size_t i = 0; i < n; ++i) {
-      if (weights[i] < kLow) expected[i] = kMinusInfinity;
-      if (weights[i] >= kHigh) sum += static_cast<double>(weights[i]);
+TEST_P(SoftmaxTest, SumsBlocksOfADraw) {
+  const detail::RowPasses& narrowest = *detail::all_row_passes().back();
+  for (const size_t n : {1, 15, 17, 1000, 1023, 1024, 1025, 5000}) {
+    std::vector<float> row = random_row(n);
+    row[n / 2] = kMinusInfinity;
+    const size_t n_blocks = (n + kDrawBlock - 1) / kDrawBlock;
+    for (const float least : {-4.0f, std::numeric_limits<float>::lowest()}) {
+      std::vector<double> expected(n_blocks), sums(n_blocks + 1, -7), same(n_blocks);
+      for (size_t i = 0; i < n; ++i) {
+        const double distance = static_cast<double>(row[i]) - 12;
+        if (row[i] >= least) expected[i / kDrawBlock] += std::exp(distance * 0.7);
+      }
+      GetParam()->sums_of_draw(row.data(), n, 12, least, 0.7f, sums.data());
+      narrowest.sums_of_draw(row.data(), n, 12, least, 0.7f, same.data());
+      EXPECT_EQ(sums.back(), -7);
+      for (size_t b = 0; b < n_blocks; ++b) {
+        EXPECT_NEAR(sums[b], expected[b], 4e-6 * expected[b]) << n << " " << b;
+        EXPECT_EQ(sums[b], same[b]);
+      }
     }
-    dropped.push_back(-7);
-    EXPECT_NEAR(GetParam()->drop_below(dropped.data(), weights.data(), n, kLow, kHigh), sum, 1e-9);
-    expected.push_back(-7);
-    EXPECT_EQ(dropped, expected) << n;
+  }
+}
+
+TEST_P(SoftmaxTest, EstimatesTheMassAboutALogit) {
+  const detail::RowPasses& narrowest = *detail::all_row_passes().back();
+  for (const size_t n : {1, 15, 17, 1000, 1023, 1024, 1025, 5000}) {
+    std::vector<float> row = random_row(n);
+    if (n > 20) row[n / 2] = row[7], row[11] = kMinusInfinity;
+    const float logit = row[std::min<size_t>(n - 1, 7)];
+    double expected[3] = {}, about[3], same[3];
+    for (const float x : row) {
+      const double weight = std::exp(static_cast<double>(x) - 12);
+      expected[0] += weight;
+      expected[1] += x >= logit ? weight : 0;
+      expected[2] += x > logit ? weight : 0;
+    }
+    GetParam()->estimate_about(row.data(), n, 12, logit, about);
+    narrowest.estimate_about(row.data(), n, 12, logit, same);
+    for (size_t t = 0; t < 3; ++t) {
+      EXPECT_NEAR(about[t], expected[t], ExpEstimate::kError * expected[t]) << n << " " << t;
+      EXPECT_EQ(about[t], same[t]);
+    }
   }
 }
 
@@ -212,6 +238,28 @@ TEST_P(SoftmaxTest, SkipsWholeBlocksOutside) {
                 std::min(at / kSkipBlock * kSkipBlock, whole));
       row[at] = 3;
       EXPECT_EQ(GetParam()->skip_outside(row.data(), n, 2, 3), whole);
+    }
+  }
+}
+
+TEST_P(SoftmaxTest, MarksWhatIsGreatEnough) {
+  const std::vector<float> row = random_row(kSkipBlock);
+  std::vector<uint8_t> marks(kSkipBlock + 1, 7);
+  GetParam()->mark_from(row.data(), row[5], marks.data());
+  for (size_t i = 0; i < kSkipBlock; ++i) EXPECT_EQ(marks[i], row[i] >= row[5] ? 255 : 0) << i;
+  EXPECT_EQ(marks.back(), 7);
+}
+
+TEST(ForEachFromTest, NamesThemInOrder) {
+  for (size_t n = 0; n <= kSkipBlock; ++n) {
+    const std::vector<float> row = random_row(n);
+    for (const float least : {-100.0f, -1.0f, 3.0f, 100.0f}) {
+      std::vector<size_t> expected, found;
+      for (size_t i = 0; i < n; ++i) {
+        if (row[i] >= least) expected.push_back(i);
+      }
+      for_each_from(row, least, [&](size_t i) { found.push_back(i); });
+      EXPECT_EQ(found, expected) << n << " " << least;
     }
   }
 }

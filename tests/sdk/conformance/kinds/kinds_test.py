@@ -48,6 +48,8 @@ SAMPLERS = [
     ("drops-the-best", "samplers-top-k-definition", r"was drawn 0 times, expected \d+"),
     ("sharpens", "samplers-top-k-definition", "standard deviations from the definition"),
     ("random-of-host", "samplers-top-k-definition", "standard deviations from the definition"),
+    ("draws-unscaled", "samplers-top-k-definition", "the draw being known: .* deviations"),
+    ("draws-below-the-floor", "samplers-top-k-definition", "the draw being known: id .* was drawn"),
     ("clone-shares", "samplers-repeats-clone", "after its clone went on"),
     ("clone-forgets", "samplers-repeats-clone", "state and clone: id"),
     ("rollback-ignored", "samplers-repeats-rollback", "accepted and taken back: id"),

@@ -39,6 +39,9 @@ class TopK final : public Stage {
     row.order = BP_ORDER_DESCENDING;
     row.n_candidates = std::min(row.n_candidates, k_);
     spoil(row, dense);
+    if (row.draw_scale > 0 && makes("draws-unscaled")) choose(row, 1, row.draw_floor);
+    if (row.draw_scale > 0 && makes("draws-below-the-floor"))
+      choose(row, row.draw_scale, -INFINITY);
     if (makes("greatest-dropped") && row.greatest != nullptr && row.n_candidates > 1) {
       row.candidates[0] = row.candidates[--row.n_candidates];
       row.order = BP_ORDER_NONE;
@@ -66,6 +69,21 @@ class TopK final : public Stage {
     if (makes("sharpens")) {
       for (uint32_t i = 0; i < n; ++i) c[i].logit *= 1.5f;
     }
+  }
+
+  // Leaves one candidate, drawn.
+  static void choose(bp_sample_row& row, float scale, float floor) {
+    const auto weight = [&](uint32_t i) {
+      const float distance = row.candidates[i].logit - row.candidates[0].logit;
+      return distance < floor ? 0.0 : std::exp(static_cast<double>(distance * scale));
+    };
+    double left = 0;
+    for (uint32_t i = 0; i < row.n_candidates; ++i) left += weight(i);
+    left *= row.uniform(row.host, 0);
+    uint32_t chosen = 0;
+    while (chosen + 1 < row.n_candidates && left >= weight(chosen)) left -= weight(chosen++);
+    row.candidates[0] = row.candidates[chosen];
+    row.n_candidates = 1;
   }
 
   uint32_t k_;
