@@ -134,13 +134,11 @@ class TopP final : public Stage {
   [[nodiscard]] bool is_within_mass(std::span<const float> logits, float max, int32_t token) const {
     const auto id = static_cast<size_t>(token);
     const float logit = logits[id];
-    const MassAbout about = estimate_about(logits, max, logit);
-    const double mass = p_ * about.all;
-    if (about.from < mass) return true;
-    if (about.above >= mass) return false;
-    const auto n_equal = std::ranges::count(logits.first(id), logit);
+    const MassFrom mass = estimate_from(logits, max, logit);
+    if (mass.from < p_ * mass.all) return true;
+    const auto n_rest = std::ranges::count(logits.subspan(id), logit);  // itself and what equals it
     const double weight = static_cast<double>(exp_nonpositive(logit - max));
-    return about.above + static_cast<double>(n_equal) * weight < mass;
+    return mass.from - static_cast<double>(n_rest) * weight < p_ * mass.all;
   }
 
   // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached

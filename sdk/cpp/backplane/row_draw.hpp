@@ -22,10 +22,11 @@ class RowDraw {
         least_(std::max(least, std::numeric_limits<float>::lowest())),
         scale_(scale),
         sums_((row.size() + kDrawBlock - 1) / kDrawBlock) {
+    constexpr double kNothing = 0x1p-110;  // none of a block's values has a weight
     sums_of_draw(row_, max_, least_, scale_, sums_);
     for (size_t block = 0; block < sums_.size(); ++block) {
       total_ += sums_[block];
-      if (sums_[block] > 0) last_block_ = block;
+      if (sums_[block] > kNothing) last_block_ = block;
     }
   }
 

@@ -33,7 +33,7 @@ struct RowPasses {
   void (*sums_from)(const float* values, size_t n, const float* least, double* sums);
   void (*sums_of_draw)(const float* row, size_t n, float max, float least, float scale,
                        double* sums);
-  void (*estimate_about)(const float* row, size_t n, float max, float logit, double* about);
+  void (*estimate_from)(const float* row, size_t n, float max, float logit, double* sums);
   size_t (*skip_outside)(const float* row, size_t n, float least, float bound);
   void (*mark_from)(const float* row, float least, uint8_t* marks);
 };
@@ -176,20 +176,20 @@ inline void sums_from(std::span<const float> values, std::span<const float, kThr
 }
 
 // sums[b]: of e^((x - max) * scale), scale above 0, of the values x >= least of block b of
-// kDrawBlock values.
+// kDrawBlock values. What weighs less than 2^-126 counts as that much.
 inline void sums_of_draw(std::span<const float> row, float max, float least, float scale,
                          std::span<double> sums) {
   detail::row_passes().sums_of_draw(row.data(), row.size(), max, least, scale, sums.data());
 }
 
-// Sums of e^(x - max), with ExpEstimate's errors, of a row and of its greatest values.
-struct MassAbout {
-  double all, from, above;  // of all x, of x >= logit and of x > logit
+// Sums of e^(x - max), with ExpEstimate's errors.
+struct MassFrom {
+  double all, from;  // of the row, and of its values x >= logit
 };
-[[nodiscard]] inline MassAbout estimate_about(std::span<const float> row, float max, float logit) {
-  double about[3];
-  detail::row_passes().estimate_about(row.data(), row.size(), max, logit, about);
-  return {about[0], about[1], about[2]};
+[[nodiscard]] inline MassFrom estimate_from(std::span<const float> row, float max, float logit) {
+  double sums[2];
+  detail::row_passes().estimate_from(row.data(), row.size(), max, logit, sums);
+  return {sums[0], sums[1]};
 }
 
 // How many values at the front, whole blocks of kSkipBlock, are all below `least` or not below
