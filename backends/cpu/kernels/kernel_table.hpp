@@ -195,8 +195,51 @@ using Bf16Pack = void (*)(const float* x, uint32_t n_columns, uint16_t* panel, u
 enum class Bf16Layout : uint8_t {
   kRows,
   kTiles,  // [columns / kBf16Columns][kStripRows][kBf16Columns], as tile registers take them
-  kPairs,  // [columns / 2][kStripRows][2], as instructions that multiply pairs take them
+  kSplit,  // see Bf16Split
 };
+
+// A strip of bf16 in 12 bits a weight. Each row is multiplied by a power of two, so that its
+// greatest weight has the exponent kMostExponent, and its products by `scale`, which undoes that.
+// Of a weight the lower byte, the last bit of the exponent and the mantissa, stands as it is; the
+// upper one, s0111kkk or s0000000, is the nibble skkk. Weights with lesser exponents than these 14,
+// mostly one in some thousands, stand apart as they are; where there is no room for all, the least
+// are 0.
+//   f32 scale[kStripRows], exceptions by ascending place, padding to 64 bytes, then for each
+//   kBf16Columns columns kGroups groups: of four pairs of columns the lower bytes, u8[2][64], and
+//   the nibbles, u8[64], the lower ones those of the first 64.
+// Lower and upper bytes of 64, interleaved in each 16, are two pairs of columns of kStripRows rows.
+struct Bf16Split {
+  struct Exception {
+    uint32_t block;  // of kBf16Columns columns; kNoBlock after the last one
+    uint16_t place;  // in the block's pairs [kBf16Columns / 2][kStripRows][2]
+    uint16_t weight;
+  };
+  static constexpr uint32_t kNoBlock = UINT32_MAX;
+  static constexpr uint32_t kMostExponent = 127, kLeastExponent = 114;
+  static constexpr uint32_t kGroupPairs = 4, kGroupBytes = 192, kNibblesAt = 128;
+  static constexpr uint32_t kGroups = kBf16Columns / 2 / kGroupPairs;
+  static constexpr uint32_t kBlockBytes = kGroups * kGroupBytes;
+  static constexpr size_t kExceptionsAt = kStripRows * sizeof(float);
+
+  // As many as there is room for, one for 512 weights.
+  static constexpr uint32_t n_exceptions(uint32_t n_columns) { return n_columns / 32; }
+  static constexpr size_t blocks_at(uint32_t n_columns) {
+    const size_t n_bytes = (n_exceptions(n_columns) + 1) * sizeof(Exception);
+    return kExceptionsAt + (n_bytes + 63) / 64 * 64;
+  }
+  static constexpr size_t strip_bytes(uint32_t n_columns) {
+    return blocks_at(n_columns) + size_t{n_columns / kBf16Columns} * kBlockBytes;
+  }
+  // Where the lower byte stands in its group.
+  static constexpr uint32_t byte_of(uint32_t pair, uint32_t row, uint32_t column) {
+    return pair / 2 * 64 + row / 4 * 16 + pair % 2 * 8 + row % 4 * 2 + column;
+  }
+};
+
+constexpr size_t bf16_strip_bytes(Bf16Layout layout, uint32_t n_columns) {
+  if (layout == Bf16Layout::kSplit) return Bf16Split::strip_bytes(n_columns);
+  return size_t{n_columns} * kStripRows * sizeof(uint16_t);
+}
 
 struct Bf16Weights {
   const uint16_t* first;
@@ -209,17 +252,19 @@ struct Bf16Weights {
     return {static_cast<const uint16_t*>(first), Bf16Layout::kRows, stride, stride * kStripRows};
   }
   static Bf16Weights in_strips(const void* first, Bf16Layout layout, uint32_t n_columns) {
-    return {static_cast<const uint16_t*>(first), layout, 0, size_t{n_columns} * kStripRows};
+    return {static_cast<const uint16_t*>(first), layout, 0,
+            bf16_strip_bytes(layout, n_columns) / sizeof(uint16_t)};
   }
   const uint16_t* strip(uint32_t i) const { return first + i * strip_stride; }
 };
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows <= kBf16Strips * kStripRows rows and
 // n_x_rows rows in panels, in float32; y has room for whole strips. A dot product's order of sums
-// depends on nothing but the kernels.
+// depends on nothing but the kernels. scratch: room for kBf16Strips strips of n_columns pairs.
 inline constexpr uint32_t kBf16Strips = 2;
 using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
-                         uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride);
+                         uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride,
+                         uint16_t* scratch);
 
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four

@@ -26,22 +26,6 @@ const PackSource* source_of(bp_dtype dtype) {
   return dtype < BP_DTYPE_COUNT ? sources[dtype] : nullptr;
 }
 
-// u16[n_columns / Columns][kStripRows][Columns].
-template <uint32_t Columns>
-void interleave_columns(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
-                        uint32_t n_columns, uint8_t* strip) {
-  constexpr size_t kBytes = Columns * sizeof(uint16_t);
-  for (uint32_t c = 0; c < n_columns; c += Columns, rows += kBytes) {
-    for (uint32_t r = 0; r < kStripRows; ++r, strip += kBytes) {
-      if (r < n_rows) {
-        std::memcpy(strip, rows + r * row_stride_bytes, kBytes);
-      } else {
-        std::memset(strip, 0, kBytes);
-      }
-    }
-  }
-}
-
 }  // namespace
 
 std::optional<StripLayout> strip_layout_of(bp_dtype dtype) {
@@ -64,13 +48,6 @@ void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, ui
     std::memset(strip, 0, strip_bytes(source.layout, n_columns));
   }
   source.pack(rows, row_stride_bytes, n_rows, n_columns, strip);
-}
-
-void pack_bf16_strip(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
-                     uint32_t n_columns, Bf16Layout layout, uint8_t* strip) {
-  const bool in_pairs = layout == Bf16Layout::kPairs;
-  const auto interleave = in_pairs ? interleave_columns<2> : interleave_columns<kBf16Columns>;
-  interleave(rows, row_stride_bytes, n_rows, n_columns, strip);
 }
 
 }  // namespace bp::cpu

@@ -21,7 +21,7 @@ namespace bp::cpu {
 void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
                 uint32_t n_columns, uint8_t* strip);
 
-// Rows [0, n_rows) of bf16, n_rows <= kStripRows, as a strip in kTiles or kPairs, zeros for the
+// Rows [0, n_rows) of bf16, n_rows <= kStripRows, as a strip in kTiles or kSplit, zeros for the
 // rows that there are not.
 void pack_bf16_strip(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,
                      uint32_t n_columns, Bf16Layout layout, uint8_t* strip);

@@ -91,7 +91,7 @@ PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, Bf16Layo
     // They are as large as the rows: worth a file, but no memory of our own.
     if (takes_bf16() && bf16_layout != Bf16Layout::kRows && prepare == Prepare::kCache) {
       form_ = Form::kBf16;
-      strip_bytes_ = size_t{rows.n_columns} * kStripRows * sizeof(uint16_t);
+      strip_bytes_ = bf16_strip_bytes(bf16_layout, rows.n_columns);
       bf16_layout_ = bf16_layout;
     }
   }
@@ -159,6 +159,7 @@ size_t PreparedWeight::scratch_bytes() const {
   const size_t tiles = tile_scratch_bytes(rows_.n_columns);
   if (form_ == Form::kStrips) return tiles;
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
+  if (takes_bf16()) return size_t{kBf16Strips} * kStripRows * rows_.n_columns * sizeof(uint16_t);
   if (form_ == Form::kDecoded) {
     return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
   }
@@ -173,7 +174,7 @@ void PreparedWeight::dot_strips(const Kernels& kernels, uint32_t strip, uint32_t
     return dot_packed(kernels, strips, x, first, n, y, y_stride, scratch);
   }
   if (takes_bf16() && kernels.bf16_dot != nullptr) {
-    return dot_bf16(kernels, strip, n_strips, x, first, n, y, y_stride);
+    return dot_bf16(kernels, strip, n_strips, x, first, n, y, y_stride, scratch);
   }
   for (uint32_t s = strip; s < strip + n_strips; ++s, y += kStripRows) {
     dot_strip(kernels, s, x, first, n, y, y_stride, scratch);
@@ -215,7 +216,7 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
 
 void PreparedWeight::dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips,
                               const Activations& x, uint32_t first, uint32_t n, float* y,
-                              size_t y_stride) const {
+                              size_t y_stride, uint8_t* scratch) const {
   const uint16_t* panels = x.bf16 + size_t{first} * rows_.n_columns;
   for (uint32_t s = strip; s < strip + n_strips; s += kBf16Strips, y += kBf16Strips * kStripRows) {
     const uint32_t first_row = s * kStripRows;
@@ -225,7 +226,8 @@ void PreparedWeight::dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n
         form_ == Form::kBf16 ? Bf16Weights::in_strips(strips_.get() + s * strip_bytes_,
                                                       bf16_layout_, rows_.n_columns)
                              : Bf16Weights::in_rows(rows_.row(first_row), rows_.row_stride_bytes);
-    kernels.bf16_dot(weights, end_row - first_row, panels, n, rows_.n_columns, y, y_stride);
+    kernels.bf16_dot(weights, end_row - first_row, panels, n, rows_.n_columns, y, y_stride,
+                     reinterpret_cast<uint16_t*>(scratch));
   }
 }
 

@@ -116,7 +116,7 @@ class PreparedWeight {
   void dot_packed(const Kernels& kernels, const TileStrips& strips, const Activations& x,
                   uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
   void dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips, const Activations& x,
-                uint32_t first, uint32_t n, float* y, size_t y_stride) const;
+                uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
   void dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x, uint32_t first,
                  uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
 

@@ -139,7 +139,7 @@ void dot_strip(const Strip& w, const uint16_t* panels, uint32_t n_x_rows, uint32
 }
 
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-         uint32_t n_columns, float* y, size_t y_stride) {
+         uint32_t n_columns, float* y, size_t y_stride, uint16_t*) {
   __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
   for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
     const uint32_t left = n_w_rows - i * kStripRows;

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/avx512_bf16/split_strip.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -20,25 +21,24 @@ constexpr uint32_t kGroupRows = 48;
 // How a group goes through strips: block by block of columns, of which the next is asked for, tile
 // by tile of rows, whose sums fit into registers.
 struct FewRows {  // their weights come from memory: a line of them serves more, a block's are near
-  static constexpr uint32_t kMost = 24;
+  static constexpr uint32_t kMost = 24;  // of strips; a file's rows are paired once for many
   static constexpr uint32_t kTileRows = 8;
   static constexpr uint32_t kParities = 1;  // odd pairs of columns after even ones
-  static constexpr uint32_t kBlockColumns = 128;
-  static constexpr int kLevelAhead = 1;  // of the cache that is to hold the next block
+  static constexpr uint32_t kBlockColumns = 256;
+  static constexpr uint32_t kMadeColumns = 512;  // of pairs, a ring of blocks
+  static constexpr int kLevelAhead = 1;          // of the cache that is to hold the next block
 };
 struct ManyRows {  // measured: long runs, though the first-level cache would hold fewer columns
   static constexpr uint32_t kTileRows = 6;
   static constexpr uint32_t kParities = 2;  // even and odd pairs at once
   static constexpr uint32_t kBlockColumns = 1024;
+  static constexpr uint32_t kMadeColumns = 1024;
   static constexpr int kLevelAhead = 2;
 };
 
 static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
 static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
 static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
-
-constexpr uint32_t kPairElements = 2 * kStripRows;
-constexpr uint32_t kUnitPairs = kBf16Columns / 2;
 
 // How far ahead few rows ask for a strip, and into the cache of which level, by N rows of
 // activations: one waits for memory alone.
@@ -76,13 +76,19 @@ struct Sums {
   __m512 of[S][N][P];
 };
 
-// What products ask memory for while they go through kBf16Columns columns once.
+// What products do beside while they go through kBf16Columns columns once: ask(), then a step with
+// each two pairs, then end().
 struct Nothing {
+  struct Steps {
+    void step(uint32_t) {}
+  };
+  [[nodiscard]] Steps steps() const { return {}; }
   void ask() {}
+  void end() {}
 };
-// Of each of S strips so many lines.
+// Asks for so many lines of each of S strips.
 template <uint32_t S, int Level>
-struct Lines {
+struct Lines : Nothing {
   const uint16_t* from[S];
   uint32_t n;
   __attribute__((always_inline)) void ask() {
@@ -94,15 +100,36 @@ struct Lines {
     }
   }
 };
-// Of one strip what lies so far behind what is read.
-template <uint32_t Bytes, int Level>
-struct Stream {
-  const uint16_t* read;
-  __attribute__((always_inline)) void ask() {
-    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
-      __builtin_prefetch(read + Bytes / sizeof(uint16_t) + i * kPairElements, 0, 4 - Level);
+// Likewise, and makes the pairs of the strips' next columns, which stores do beside products.
+template <uint32_t S, int Level>
+struct LinesAndPairs : Lines<S, Level> {
+  SplitStrip* strips;    // [S]
+  uint16_t* to[S];       // rings of pairs
+  size_t at, ring_mask;  // of the next
+  uint32_t n_to_make;    // times kBf16Columns columns
+  struct Steps {
+    const uint8_t* block[S];
+    uint16_t* pairs[S];
+    bool is_any;
+    __attribute__((always_inline)) void step(uint32_t i) {
+      if (!is_any) return;
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) SplitStrip::make(block[s], i, pairs[s]);
     }
-    read += kUnitPairs * kPairElements;
+  };
+  __attribute__((always_inline)) Steps steps() const {
+    Steps all;
+    all.is_any = n_to_make > 0;
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      all.block[s] = strips[s].next_block();
+      all.pairs[s] = to[s] + at;
+    }
+    return all;
+  }
+  __attribute__((always_inline)) void end() {
+    if (n_to_make == 0) return;
+    --n_to_make;
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) strips[s].end_block(to[s] + at);
+    at = (at + kUnitElements) & ring_mask;
   }
 };
 
@@ -121,24 +148,32 @@ __attribute__((always_inline)) inline void add_pair(const __m512bh (&ws)[S], con
 
 // w: pairs of strips from some column on, x: rows from there, for n_columns columns: of their even
 // and odd pairs P, from `parity` on.
-template <uint32_t S, uint32_t N, uint32_t P, class Asks>
+template <uint32_t S, uint32_t N, uint32_t P, class Beside>
 __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w)[S], PanelRows x,
                                                        uint32_t n_columns, uint32_t parity,
-                                                       Asks& asks, Sums<S, N, P>& sums) {
+                                                       Beside& beside, Sums<S, N, P>& sums) {
   const uint16_t* own = x.first + 2 * parity;
   size_t at = parity * kPairElements;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
-    asks.ask();
+    beside.ask();
+    auto steps = beside.steps();
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2, at += 2 * kPairElements) {
       BP_UNROLL for (uint32_t p = 0; p < P; ++p) {
         __m512bh ws[S];
         BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at + p * kPairElements);
         add_pair(ws, own + 2 * (i + p), p, sums);
       }
+      steps.step(i / 2);
     }
+    beside.end();
   }
 }
 
+// Of the rows of S strips: powers of two.
+template <uint32_t S>
+struct Scales {
+  __m512 of[S];
+};
 template <uint32_t S, uint32_t N, uint32_t P>
 inline void clear(Sums<S, N, P>& sums) {
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
@@ -150,12 +185,13 @@ inline void clear(Sums<S, N, P>& sums) {
 
 // Sums of even pairs [S][N] and of odd ones; the former where P = 1 have left the registers.
 template <uint32_t S, uint32_t N, uint32_t P>
-inline void store(const Sums<S, N, P>& sums, const __m512* even, float* y, size_t y_stride) {
+inline void store(const Sums<S, N, P>& sums, const __m512* even, const Scales<S>& scales, float* y,
+                  size_t y_stride) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      _mm512_storeu_ps(
-          y + t * y_stride + s * kStripRows,
-          _mm512_add_ps(P == 2 ? sums.of[s][t][0] : even[s * N + t], sums.of[s][t][P - 1]));
+      const __m512 sum =
+          _mm512_add_ps(P == 2 ? sums.of[s][t][0] : even[s * N + t], sums.of[s][t][P - 1]);
+      _mm512_storeu_ps(y + t * y_stride + s * kStripRows, _mm512_mul_ps(sum, scales.of[s]));
     }
   }
 }
@@ -173,15 +209,25 @@ __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
   }
 }
 
-// A strip in pairs, read once from its begin to its end.
+// A strip, read once from its begin to its end.
 template <uint32_t N>
-void dot_stream(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
+void dot_split(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
+  constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64;
   Sums<1, N, 2> sums;
   clear(sums);
-  const uint16_t* const w[1] = {strip};
-  Stream<kBytesAhead<N>, kLevelAhead<N>> asks{strip};
-  add_columns(w, x, n_columns, 0, asks, sums);
-  store(sums, nullptr, y, y_stride);
+  alignas(64) uint16_t pairs[kUnitElements];
+  const uint16_t* const w[1] = {pairs};
+  SplitStrip blocks(strip, n_columns);
+  Nothing nothing;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    BP_UNROLL for (uint32_t i = 0; i < kLines; ++i) {
+      __builtin_prefetch(blocks.next_block() + kBytesAhead<N> + i * 64, 0, 4 - kLevelAhead<N>);
+    }
+    blocks.make_block(pairs);
+    add_columns(w, x, kBf16Columns, 0, nothing, sums);
+    x.first += size_t{x.n_panel} * kBf16Columns;
+  }
+  store(sums, nullptr, Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
 struct BlockPlace {
@@ -191,10 +237,10 @@ struct BlockPlace {
 
 // N rows of activations times a block of columns. Sums begin with the first block, wait from one to
 // the next, even pairs' before odd ones', and are stored after the last one.
-template <class Pace, uint32_t S, uint32_t N, class Asks>
+template <class Pace, uint32_t S, uint32_t N, class Beside>
 __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRows x,
-                                         BlockPlace place, Asks& asks, __m512* waiting, float* y,
-                                         size_t y_stride) {
+                                         BlockPlace place, const Scales<S>& scales, Beside& beside,
+                                         __m512* waiting, float* y, size_t y_stride) {
   constexpr uint32_t P = Pace::kParities;
   Sums<S, N, P> sums;
   for (uint32_t parity = 0; parity < 2; parity += P) {
@@ -206,13 +252,13 @@ __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRow
         sums.of[i / N % S][i % N][i / N / S] = own[i];
       }
     }
-    add_columns(w, x, place.n_columns, parity, asks, sums);
+    add_columns(w, x, place.n_columns, parity, beside, sums);
     if (place.is_last && parity + P == 2) break;
     BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
       own[i] = sums.of[i / N % S][i % N][i / N / S];
     }
   }
-  if (place.is_last) store(sums, waiting, y, y_stride);
+  if (place.is_last) store(sums, waiting, scales, y, y_stride);
 }
 
 // 16 vectors of 16 pairs, rows by columns, the other way round.
@@ -267,15 +313,17 @@ void pair_rows(FileRows rows, uint32_t n_columns, uint16_t* pairs) {
   }
 }
 
-// A strip of rows of a file times N rows. What follows is asked for in the order in which it lies.
+// A strip of rows of a file times N rows. `ahead`: what follows, which is asked for in the order in
+// which it lies.
 template <uint32_t N>
-void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_columns, float* y,
+void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows x, uint32_t n_columns, float* y,
                    size_t y_stride) {
   Sums<1, N, 2> sums;
   clear(sums);
+  Lines<1, 2> lines{{}, {ahead}, kUnitPairs};
   const uint16_t* own = x.first;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
-    asks.ask();
+    lines.ask();
     __m512i v[16];
     w.next(v);
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
@@ -283,37 +331,102 @@ void dot_file_rows(FileRows w, Stream<0, 2> asks, PanelRows x, uint32_t n_column
       add_pair(ws, own + 2 * i, i % 2, sums);
     }
   }
-  store(sums, nullptr, y, y_stride);
+  store(sums, nullptr, Scales<1>{_mm512_set1_ps(1)}, y, y_stride);
 }
 
-// Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns. The
-// first group that meets the strips waits for memory: while it multiplies a block, it asks for what
-// follows.
+// Pairs of S strips, block by block of columns. The first group of activations makes them: of
+// strips while it multiplies those before. Meanwhile it asks for what follows.
 template <class Pace, uint32_t S>
-void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-               uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
+class GroupPairs {
+ public:
+  // kept: where the pairs of all columns of strips stay for further groups; null where there are
+  // none.
+  GroupPairs(const Bf16Weights& w, uint32_t n_w_rows, uint32_t n_columns, uint16_t* kept,
+             bool is_first)
+      : w_(w),
+        n_w_rows_(n_w_rows),
+        n_columns_(n_columns),
+        is_split_(w.layout == Bf16Layout::kSplit),
+        asks_own_(is_split_ && kept == nullptr),
+        is_first_(is_first),
+        strips_{{w.strip(0), n_columns}, {w.strip(S - 1), n_columns}} {
+    beside.strips = strips_;
+    beside.at = kUnitElements;
+    beside.ring_mask = kept == nullptr ? kRingElements - 1 : SIZE_MAX;
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      beside.to[s] = kept == nullptr ? made_[s] : kept + size_t{s} * n_columns * kStripRows;
+      scales.of[s] = is_split_ ? SplitStrip::scales(w.strip(s)) : _mm512_set1_ps(1);
+      if (is_split_ && is_first) strips_[s].make_block(beside.to[s]);
+    }
+  }
+  GroupPairs(const GroupPairs&) = delete;
+  GroupPairs& operator=(const GroupPairs&) = delete;
+
+  // Columns [column, column + place.n_columns).
+  void begin_block(uint32_t column, BlockPlace place, const uint16_t* (&pairs)[S]) {
+    if (is_split_) {
+      const uint32_t n_blocks = place.n_columns / kBf16Columns;
+      beside.n_to_make = is_first_ ? n_blocks - (place.is_last ? 1 : 0) : 0;
+      if (is_first_ && place.is_last) ask_for_first_blocks();
+    }
+    const uint32_t then = column + (asks_own_ ? Pace::kBlockColumns + kBf16Columns : n_columns_);
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      beside.from[s] = then < n_columns_ ? source(s, then) : source(S + s, then - n_columns_);
+      pairs[s] = made_[s];
+      if (is_split_) {
+        pairs[s] = beside.to[s] + (size_t{column} * kStripRows & beside.ring_mask);
+      } else {
+        pair_rows({w_.strip(s) + column, w_.row_stride, n_w_rows_ - s * kStripRows},
+                  place.n_columns, made_[s]);
+      }
+    }
+  }
+  // For n of a block's n_all rows of activations.
+  void share_lines(uint32_t n, uint32_t n_all) {
+    const uint32_t n_lines = is_split_ ? Bf16Split::kBlockBytes / 64 : kUnitPairs;
+    beside.n = (n_lines / 2 * Pace::kParities * n + n_all - 1) / n_all;
+  }
+
+  LinesAndPairs<S, Pace::kLevelAhead> beside{};
+  Scales<S> scales;
+
+ private:
+  static constexpr size_t kRingElements = size_t{Pace::kMadeColumns} * kStripRows;
+
+  [[nodiscard]] const uint16_t* source(uint32_t strip, uint32_t column) const {
+    return is_split_ ? SplitStrip::block(w_.strip(strip), n_columns_, column)
+                     : w_.strip(strip) + column * kStripRows;
+  }
+  // Of the strips that follow: they are made at once. (gcc drops calls that only ask.)
+  __attribute__((always_inline)) void ask_for_first_blocks() const {
+    for (uint32_t s = S; s < 2 * S; ++s) {
+      Lines<2, 1> lines{{}, {w_.strip(s), source(s, 0)}, 2};
+      lines.ask();
+      Lines<1, 1> rest{{}, {lines.from[1]}, Bf16Split::kBlockBytes / 64 - lines.n};
+      rest.ask();
+    }
+  }
+
+  const Bf16Weights& w_;
+  const uint32_t n_w_rows_, n_columns_;
+  const bool is_split_, asks_own_, is_first_;
+  SplitStrip strips_[2];
+  alignas(64) uint16_t made_[S][kRingElements];
+};
+
+// Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns.
+template <class Pace, uint32_t S>
+void dot_group(const Bf16Weights& w, uint32_t n_w_rows, uint16_t* kept, const uint16_t* panels,
+               uint32_t n_x_rows, uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
   __m512 waiting[kGroupRows * S * 2];
-  // Pairs of a block of a file's rows.
-  alignas(64) uint16_t made[S][Pace::kBlockColumns * kStripRows];
-  const bool is_paired = w.layout == Bf16Layout::kPairs;
-  const uint32_t n_ahead = is_paired ? Pace::kBlockColumns : n_columns;
+  GroupPairs<Pace, S> group(w, n_w_rows, n_columns, kept, is_first);
+  Lines<S, Pace::kLevelAhead>& lines = group.beside;
   for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
     const uint32_t left = n_columns - column;
     const uint32_t n = left < Pace::kBlockColumns ? left : Pace::kBlockColumns;
     const BlockPlace place{n, column == 0, n == left};
-    const uint16_t* own[S];
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      own[s] = w.strip(s) + column * kStripRows;
-      if (is_paired) continue;
-      pair_rows({w.strip(s) + column, w.row_stride, n_w_rows - s * kStripRows}, n, made[s]);
-      own[s] = made[s];
-    }
-    Lines<S, Pace::kLevelAhead> lines;
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      const uint32_t then = column + n_ahead;
-      lines.from[s] = then < n_columns ? w.strip(s) + then * kStripRows
-                                       : w.strip(S + s) + (then - n_columns) * kStripRows;
-    }
+    const uint16_t* pairs[S];
+    group.begin_block(column, place, pairs);
     for (uint32_t first = 0; first < n_x_rows; first += kBf16PanelRows) {
       const uint32_t after = n_x_rows - first;
       const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
@@ -322,14 +435,17 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
       for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
         n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
         const PanelRows x{panel + row * kBf16Columns, n_panel};
-        lines.n = (kUnitPairs / 2 * Pace::kParities * n_rows + n_x_rows - 1) / n_x_rows;
+        group.share_lines(n_rows, n_x_rows);
         with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
           constexpr uint32_t N = decltype(rows)::kRows;
-          __m512* wait = waiting + (first + row) * S * 2;
-          float* out = y + (first + row) * y_stride;
+          const auto multiply = [&](auto& beside) {
+            dot_block<Pace, S, N>(pairs, x, place, group.scales, beside,
+                                  waiting + (first + row) * S * 2, y + (first + row) * y_stride,
+                                  y_stride);
+          };
           Nothing nothing;
-          is_first ? dot_block<Pace, S, N>(own, x, place, lines, wait, out, y_stride)
-                   : dot_block<Pace, S, N>(own, x, place, nothing, wait, out, y_stride);
+          if (group.beside.n_to_make > 0) return multiply(group.beside);
+          is_first ? multiply(lines) : multiply(nothing);
         });
       }
     }
@@ -338,14 +454,17 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, 
 
 template <uint32_t S>
 void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-                uint32_t n_columns, float* y, size_t y_stride) {
-  if (n_x_rows <= FewRows::kMost && w.layout == Bf16Layout::kPairs) {
-    return dot_group<FewRows, S>(w, n_w_rows, panels, n_x_rows, n_columns, true, y, y_stride);
+                uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
+  const bool is_split = w.layout == Bf16Layout::kSplit;
+  if (n_x_rows <= FewRows::kMost && is_split) {
+    return dot_group<FewRows, S>(w, n_w_rows, nullptr, panels, n_x_rows, n_columns, true, y,
+                                 y_stride);
   }
   for (uint32_t t = 0; t < n_x_rows; t += kGroupRows) {
     const uint32_t n = n_x_rows - t < kGroupRows ? n_x_rows - t : kGroupRows;
-    dot_group<ManyRows, S>(w, n_w_rows, panels + size_t{t} * n_columns, n, n_columns, t == 0,
-                           y + t * y_stride, y_stride);
+    dot_group<ManyRows, S>(w, n_w_rows, is_split ? scratch : nullptr,
+                           panels + size_t{t} * n_columns, n, n_columns, t == 0, y + t * y_stride,
+                           y_stride);
   }
 }
 
@@ -354,25 +473,25 @@ void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRo
                   uint32_t n_columns, float* y, size_t y_stride) {
   with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
     constexpr uint32_t N = decltype(rows)::kRows;
-    if (w.layout == Bf16Layout::kPairs) {
-      return dot_stream<N>(w.strip(strip), x, n_columns, y, y_stride);
+    if (w.layout == Bf16Layout::kSplit) {
+      return dot_split<N>(w.strip(strip), x, n_columns, y, y_stride);
     }
-    dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, {w.strip(strip + 1)}, x, n_columns, y,
+    dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
                      y_stride);
   });
 }
 
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-         uint32_t n_columns, float* y, size_t y_stride) {
+         uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
   if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
       dot_few_rows(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
                    y + i * kStripRows, y_stride);
     }
   } else if (n_w_rows > kStripRows) {
-    dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride);
+    dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride, scratch);
   } else {
-    dot_groups<1>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride);
+    dot_groups<1>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride, scratch);
   }
 }
 
@@ -381,7 +500,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
-  kernels.bf16_layout = Bf16Layout::kPairs;
+  kernels.bf16_layout = Bf16Layout::kSplit;
 }
 
 }  // namespace bp::cpu::avx512_bf16

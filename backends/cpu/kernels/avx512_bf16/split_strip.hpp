@@ -1,0 +1,71 @@
+#pragma once
+// Reads strips of bf16 in 12 bits (Bf16Split).
+
+#include <immintrin.h>
+
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/unroll.hpp"
+
+namespace bp::cpu::avx512_bf16 {
+namespace {
+
+constexpr uint32_t kPairElements = 2 * kStripRows;
+constexpr uint32_t kUnitPairs = kBf16Columns / 2;  // of a block
+constexpr uint32_t kUnitElements = kUnitPairs * kPairElements;
+
+// Makes pairs of a strip's blocks, one block after another.
+class SplitStrip {
+ public:
+  SplitStrip(const uint16_t* strip, uint32_t n_columns)
+      : exception_(reinterpret_cast<const Bf16Split::Exception*>(bytes_of(strip) +
+                                                                 Bf16Split::kExceptionsAt)),
+        block_(bytes_of(strip) + Bf16Split::blocks_at(n_columns)) {}
+
+  [[nodiscard]] static __m512 scales(const uint16_t* strip) { return _mm512_loadu_ps(strip); }
+  [[nodiscard]] static const uint16_t* block(const uint16_t* strip, uint32_t n_columns,
+                                             uint32_t column) {
+    const size_t n_bytes = size_t{column / kBf16Columns} * Bf16Split::kBlockBytes;
+    return strip + (Bf16Split::blocks_at(n_columns) + n_bytes) / sizeof(uint16_t);
+  }
+
+  [[nodiscard]] const uint8_t* next_block() const { return block_; }
+  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, into their place.
+  __attribute__((always_inline)) static void make(const uint8_t* block, uint32_t i,
+                                                  uint16_t* pairs) {
+    const __m512i upper_bytes = _mm512_broadcast_i32x4(
+        _mm_set_epi64x(static_cast<long long>(0xbfbebdbcbbbab980u), 0x3f3e3d3c3b3a3900));
+    const uint8_t* group = block + i / 2 * Bf16Split::kGroupBytes;
+    const __m512i lower = _mm512_loadu_si512(group + i % 2 * 64);
+    const __m512i both = _mm512_loadu_si512(group + Bf16Split::kNibblesAt);
+    const __m512i nibbles =
+        _mm512_and_si512(i % 2 == 0 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(0x0f));
+    const __m512i upper = _mm512_shuffle_epi8(upper_bytes, nibbles);
+    pairs += 2 * i * kPairElements;
+    _mm512_store_si512(pairs, _mm512_unpacklo_epi8(lower, upper));
+    _mm512_store_si512(pairs + kPairElements, _mm512_unpackhi_epi8(lower, upper));
+  }
+  // Once all pairs of the next block are made: what stands apart.
+  __attribute__((always_inline)) void end_block(uint16_t* pairs) {
+    for (; __builtin_expect(exception_->block == n_made_, 0); ++exception_) {
+      pairs[exception_->place] = exception_->weight;
+    }
+    ++n_made_;
+    block_ += Bf16Split::kBlockBytes;
+  }
+  __attribute__((always_inline)) void make_block(uint16_t* pairs) {
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs / 2; ++i) make(block_, i, pairs);
+    end_block(pairs);
+  }
+
+ private:
+  static const uint8_t* bytes_of(const uint16_t* strip) {
+    return reinterpret_cast<const uint8_t*>(strip);
+  }
+
+  const Bf16Split::Exception* exception_;
+  const uint8_t* block_;
+  uint32_t n_made_ = 0;  // blocks
+};
+
+}  // namespace
+}  // namespace bp::cpu::avx512_bf16

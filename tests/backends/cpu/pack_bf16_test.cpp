@@ -1,0 +1,141 @@
+// Strips of bf16 in 12 bits, read back weight by weight.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "backends/cpu/weights/pack_strips.hpp"
+#include "backplane/half.hpp"
+
+namespace bp::cpu {
+namespace {
+
+using Rows = std::vector<uint16_t>;  // [n_rows, n_columns]
+
+Rows normal_rows(uint32_t n_rows, uint32_t n_columns) {
+  std::mt19937 random(n_rows * n_columns);
+  std::normal_distribution<float> normal;
+  Rows rows(size_t{n_rows} * n_columns);
+  for (uint16_t& weight : rows) weight = f32_to_bf16(0.03f * normal(random));
+  return rows;
+}
+
+std::vector<uint8_t> pack(const Rows& rows, uint32_t n_columns) {
+  std::vector<uint8_t> strip(Bf16Split::strip_bytes(n_columns) + 1, 0x5a);
+  const auto n_rows = static_cast<uint32_t>(rows.size() / n_columns);
+  pack_bf16_strip(reinterpret_cast<const uint8_t*>(rows.data()), n_columns * sizeof(uint16_t),
+                  n_rows, n_columns, Bf16Layout::kSplit, strip.data());
+  EXPECT_EQ(strip.back(), 0x5a) << "it is longer than it says";
+  return strip;
+}
+
+// As products read it: [kStripRows, n_columns].
+std::vector<float> unpack(const std::vector<uint8_t>& strip, uint32_t n_columns) {
+  constexpr uint32_t kBlockWeights = kBf16Columns * kStripRows;
+  std::vector<uint16_t> pairs(size_t{n_columns} * kStripRows);
+  for (uint32_t c = 0; c < n_columns; ++c) {
+    const uint32_t pair = c / 2;
+    const uint8_t* group = strip.data() + Bf16Split::blocks_at(n_columns) +
+                           pair / Bf16Split::kGroupPairs * size_t{Bf16Split::kGroupBytes};
+    for (uint32_t r = 0; r < kStripRows; ++r) {
+      const uint32_t at = Bf16Split::byte_of(pair % Bf16Split::kGroupPairs, r, c % 2);
+      const int nibble = group[Bf16Split::kNibblesAt + at % 64] >> (at < 64 ? 0 : 4) & 15;
+      const int upper = (nibble & 8) << 4 | ((nibble & 7) == 0 ? 0 : 0x38 | (nibble & 7));
+      pairs[(size_t{pair} * kStripRows + r) * 2 + c % 2] =
+          static_cast<uint16_t>(upper << 8 | group[at]);
+    }
+  }
+  Bf16Split::Exception exception{};
+  for (const uint8_t* from = strip.data() + Bf16Split::kExceptionsAt;; from += sizeof exception) {
+    std::memcpy(&exception, from, sizeof exception);
+    if (exception.block == Bf16Split::kNoBlock) break;
+    pairs[size_t{exception.block} * kBlockWeights + exception.place] = exception.weight;
+  }
+  std::vector<float> weights(pairs.size());
+  for (uint32_t r = 0; r < kStripRows; ++r) {
+    float scale;
+    std::memcpy(&scale, strip.data() + r * sizeof scale, sizeof scale);
+    for (uint32_t c = 0; c < n_columns; ++c) {
+      const uint16_t weight = pairs[(size_t{c / 2} * kStripRows + r) * 2 + c % 2];
+      weights[size_t{r} * n_columns + c] = bf16_to_f32(weight) * scale;
+    }
+  }
+  return weights;
+}
+
+void expect_same(const Rows& rows, uint32_t n_columns) {
+  const auto found = unpack(pack(rows, n_columns), n_columns);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_EQ(f32_to_bf16(found[i]), rows[i]) << "row " << i / n_columns << ", " << i % n_columns;
+  }
+  for (size_t i = rows.size(); i < found.size(); ++i) ASSERT_EQ(found[i], 0);
+}
+
+TEST(PackBf16, KeepsEachWeight) {
+  for (const uint32_t n_columns : {32u, 96u, 1024u, 4096u}) {
+    for (const uint32_t n_rows : {1u, 11u, 16u})
+      expect_same(normal_rows(n_rows, n_columns), n_columns);
+  }
+}
+
+TEST(PackBf16, KeepsRowsOfAnySize) {
+  constexpr uint32_t kColumns = 256;
+  Rows rows = normal_rows(16, kColumns);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<int>(i / kColumns);
+    const float weight = std::ldexp(bf16_to_f32(rows[i]), 14 * row - 100);
+    rows[i] = row == 4 ? uint16_t{0} : f32_to_bf16(weight);
+  }
+  rows[9] = f32_to_bf16(std::ldexp(1.0f, -102));
+  expect_same(rows, kColumns);
+}
+
+TEST(PackBf16, KeepsSmallWeightsZerosAndWhatIsNoNumber) {
+  constexpr uint32_t kColumns = 1024;
+  Rows rows = normal_rows(16, kColumns);
+  for (size_t i = 5; i < rows.size(); i += 1000) {
+    rows[i] = f32_to_bf16(std::ldexp(1.0f, -12 - static_cast<int>(i / 1000)) * 1.328125f);
+  }
+  for (size_t i = 7; i < rows.size(); i += 50) rows[i] = i % 4 < 2 ? 0 : 0x8000;
+  rows[70] = 0x7f80;
+  rows[1700] = 0xff80;
+  const auto found = unpack(pack(rows, kColumns), kColumns);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float expected = bf16_to_f32(rows[i]);
+    ASSERT_EQ(found[i], expected) << i;  // either zero
+  }
+  rows[2000] = 0x7fc0;
+  EXPECT_TRUE(std::isnan(unpack(pack(rows, kColumns), kColumns)[2000]));
+}
+
+// More small weights than there is room for: the least of them are lost.
+TEST(PackBf16, LosesTheLeastAlone) {
+  constexpr uint32_t kColumns = 512;
+  Rows rows = normal_rows(16, kColumns);
+  for (uint16_t& weight : rows) weight |= f32_to_bf16(0x1p-10f);
+  for (size_t i = 0; i < rows.size(); i += 3) {
+    rows[i] = f32_to_bf16(std::ldexp(1.0f, -20 - static_cast<int>(i % 5)));
+  }
+  const auto found = unpack(pack(rows, kColumns), kColumns);
+  uint32_t n_lost = 0, n_kept = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float expected = bf16_to_f32(rows[i]);
+    if (found[i] != expected) {
+      ASSERT_EQ(found[i], 0);
+      ASSERT_LT(expected, 0x1p-13f * 0.03f * 5);
+      ++n_lost;
+    } else if (i % 3 == 0) {
+      ASSERT_EQ(i % 5, 0u) << "a lesser one is kept before";
+      ++n_kept;
+    }
+  }
+  EXPECT_EQ(n_kept, Bf16Split::n_exceptions(kColumns));
+  EXPECT_GT(n_lost, 2000u);
+}
+
+}  // namespace
+}  // namespace bp::cpu
