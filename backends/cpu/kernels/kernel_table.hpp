@@ -260,7 +260,8 @@ struct Bf16Weights {
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows <= kBf16Strips * kStripRows rows and
 // n_x_rows rows in panels, in float32; y has room for whole strips. A dot product's order of sums
-// depends on nothing but the kernels. scratch: room for kBf16Strips strips of n_columns pairs.
+// depends on nothing but the kernels. scratch: for strips in kSplit, u16[kBf16Strips * kStripRows,
+// n_columns] aligned to 64.
 inline constexpr uint32_t kBf16Strips = 2;
 using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
                          uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride,

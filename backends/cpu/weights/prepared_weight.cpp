@@ -159,7 +159,9 @@ size_t PreparedWeight::scratch_bytes() const {
   const size_t tiles = tile_scratch_bytes(rows_.n_columns);
   if (form_ == Form::kStrips) return tiles;
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
-  if (takes_bf16()) return size_t{kBf16Strips} * kStripRows * rows_.n_columns * sizeof(uint16_t);
+  if (form_ == Form::kBf16 && bf16_layout_ == Bf16Layout::kSplit) {
+    return size_t{kBf16Strips} * kStripRows * rows_.n_columns * sizeof(uint16_t);
+  }
   if (form_ == Form::kDecoded) {
     return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
   }
