@@ -17,6 +17,7 @@
 #include "backplane/half.hpp"
 #include "backplane/reference/decode.hpp"
 #include "backplane/reference/encode.hpp"
+#include "sdk/conformance/kinds/guarded_memory.hpp"
 #include "sdk/conformance/support/random_values.hpp"
 
 namespace bp::cpu {
@@ -502,6 +503,30 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
     }
   }
   if (n_tested == 0) GTEST_SKIP() << "this processor has no bf16 products";
+}
+
+// Whatever a file of strips holds, nothing beyond the strips is read and nothing beside the room.
+TEST(Bf16Dot, TakesStripsOfAnyBytes) {
+  constexpr uint32_t kColumns = 1056, kRows = 2 * kStripRows;
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    if (kernels.bf16_dot == nullptr) continue;
+    const size_t n_bytes = kBf16Strips * bf16_strip_bytes(kernels.bf16_layout, kColumns);
+    for (const int byte : {0, 1, 0xff}) {
+      conformance::GuardedArray<uint8_t> strips(n_bytes);
+      std::memset(strips.data(), byte, n_bytes);
+      strips.make_read_only();
+      const size_t room = size_t{kRows} * kColumns;
+      conformance::GuardedArray<uint16_t> scratch(room);
+      for (const uint32_t n : {1u, 4u, 5u, 16u, 25u}) {
+        const std::vector<float> x(size_t{n} * kColumns, 1.0f);
+        const Bf16Rows rows = pack_bf16(kernels, x, n, kColumns);
+        std::vector<float> y(size_t{n} * kRows);
+        kernels.bf16_dot(Bf16Weights::in_strips(strips.data(), kernels.bf16_layout, kColumns),
+                         kRows, rows.panels.data(), n, kColumns, y.data(), kRows, scratch.data());
+      }
+    }
+  }
 }
 
 // Many rows go block by block of columns through the cache, few do not.

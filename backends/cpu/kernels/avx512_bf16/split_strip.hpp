@@ -19,6 +19,7 @@ class SplitStrip {
   SplitStrip(const uint16_t* strip, uint32_t n_columns)
       : exception_(reinterpret_cast<const Bf16Split::Exception*>(bytes_of(strip) +
                                                                  Bf16Split::kExceptionsAt)),
+        end_(exception_ + Bf16Split::n_exceptions(n_columns)),
         block_(bytes_of(strip) + Bf16Split::blocks_at(n_columns)) {}
 
   [[nodiscard]] static __m512 scales(const uint16_t* strip) { return _mm512_loadu_ps(strip); }
@@ -44,10 +45,11 @@ class SplitStrip {
     _mm512_store_si512(pairs, _mm512_unpacklo_epi8(lower, upper));
     _mm512_store_si512(pairs + kPairElements, _mm512_unpackhi_epi8(lower, upper));
   }
-  // Once all pairs of the next block are made: what stands apart.
+  // Once all pairs of the next block are made: what stands apart. A file may hold anything.
   __attribute__((always_inline)) void end_block(uint16_t* pairs) {
-    for (; __builtin_expect(exception_->block == n_made_, 0); ++exception_) {
-      pairs[exception_->place] = exception_->weight;
+    while (__builtin_expect(exception_->block == n_made_, 0) && exception_ != end_) {
+      pairs[exception_->place % kUnitElements] = exception_->weight;
+      ++exception_;
     }
     ++n_made_;
     block_ += Bf16Split::kBlockBytes;
@@ -63,6 +65,7 @@ class SplitStrip {
   }
 
   const Bf16Split::Exception* exception_;
+  const Bf16Split::Exception* end_;
   const uint8_t* block_;
   uint32_t n_made_ = 0;  // blocks
 };
