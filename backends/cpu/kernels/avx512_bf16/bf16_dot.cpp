@@ -334,12 +334,13 @@ void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows x, uint32_t n_co
   store(sums, nullptr, Scales<1>{_mm512_set1_ps(1)}, y, y_stride);
 }
 
-// Pairs of S strips, block by block of columns. The first group of activations makes them: of
-// strips while it multiplies those before. Meanwhile it asks for what follows.
+// Pairs of S strips, block by block of columns. Those of a file's rows are made anew for each group
+// of activations, those of split strips by the first group, always kBf16Columns columns ahead of
+// those that it multiplies. It waits for memory, so it asks for what follows.
 template <class Pace, uint32_t S>
 class GroupPairs {
  public:
-  // kept: where the pairs of all columns of strips stay for further groups; null where there are
+  // kept: room for the pairs of split strips, all columns, for further groups; null where there are
   // none.
   GroupPairs(const Bf16Weights& w, uint32_t n_w_rows, uint32_t n_columns, uint16_t* kept,
              bool is_first)
