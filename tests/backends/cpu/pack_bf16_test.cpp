@@ -14,17 +14,17 @@
 namespace bp::cpu {
 namespace {
 
-using Rows = std::vector<uint16_t>;  // [n_rows, n_columns]
+using Bf16Bits = std::vector<uint16_t>;  // [n_rows, n_columns]
 
-Rows normal_rows(uint32_t n_rows, uint32_t n_columns) {
+Bf16Bits normal_bf16(uint32_t n_rows, uint32_t n_columns) {
   std::mt19937 random(n_rows * n_columns);
   std::normal_distribution<float> normal;
-  Rows rows(size_t{n_rows} * n_columns);
+  Bf16Bits rows(size_t{n_rows} * n_columns);
   for (uint16_t& weight : rows) weight = f32_to_bf16(0.03f * normal(random));
   return rows;
 }
 
-std::vector<uint8_t> pack(const Rows& rows, uint32_t n_columns) {
+std::vector<uint8_t> split_strip(const Bf16Bits& rows, uint32_t n_columns) {
   std::vector<uint8_t> strip(Bf16Split::strip_bytes(n_columns) + 1, 0x5a);
   const auto n_rows = static_cast<uint32_t>(rows.size() / n_columns);
   pack_bf16_strip(reinterpret_cast<const uint8_t*>(rows.data()), n_columns * sizeof(uint16_t),
@@ -34,7 +34,7 @@ std::vector<uint8_t> pack(const Rows& rows, uint32_t n_columns) {
 }
 
 // As products read it: [kStripRows, n_columns].
-std::vector<float> unpack(const std::vector<uint8_t>& strip, uint32_t n_columns) {
+std::vector<float> joined(const std::vector<uint8_t>& strip, uint32_t n_columns) {
   constexpr uint32_t kBlockWeights = kBf16Columns * kStripRows;
   std::vector<uint16_t> pairs(size_t{n_columns} * kStripRows);
   for (uint32_t c = 0; c < n_columns; ++c) {
@@ -67,8 +67,8 @@ std::vector<float> unpack(const std::vector<uint8_t>& strip, uint32_t n_columns)
   return weights;
 }
 
-void expect_same(const Rows& rows, uint32_t n_columns) {
-  const auto found = unpack(pack(rows, n_columns), n_columns);
+void expect_kept(const Bf16Bits& rows, uint32_t n_columns) {
+  const auto found = joined(split_strip(rows, n_columns), n_columns);
   for (size_t i = 0; i < rows.size(); ++i) {
     ASSERT_EQ(f32_to_bf16(found[i]), rows[i]) << "row " << i / n_columns << ", " << i % n_columns;
   }
@@ -78,49 +78,49 @@ void expect_same(const Rows& rows, uint32_t n_columns) {
 TEST(PackBf16, KeepsEachWeight) {
   for (const uint32_t n_columns : {32u, 96u, 1024u, 4096u}) {
     for (const uint32_t n_rows : {1u, 11u, 16u})
-      expect_same(normal_rows(n_rows, n_columns), n_columns);
+      expect_kept(normal_bf16(n_rows, n_columns), n_columns);
   }
 }
 
 TEST(PackBf16, KeepsRowsOfAnySize) {
   constexpr uint32_t kColumns = 256;
-  Rows rows = normal_rows(16, kColumns);
+  Bf16Bits rows = normal_bf16(16, kColumns);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto row = static_cast<int>(i / kColumns);
     const float weight = std::ldexp(bf16_to_f32(rows[i]), 14 * row - 100);
     rows[i] = row == 4 ? uint16_t{0} : f32_to_bf16(weight);
   }
   rows[9] = f32_to_bf16(std::ldexp(1.0f, -102));
-  expect_same(rows, kColumns);
+  expect_kept(rows, kColumns);
 }
 
 TEST(PackBf16, KeepsSmallWeightsZerosAndWhatIsNoNumber) {
   constexpr uint32_t kColumns = 1024;
-  Rows rows = normal_rows(16, kColumns);
+  Bf16Bits rows = normal_bf16(16, kColumns);
   for (size_t i = 5; i < rows.size(); i += 1000) {
     rows[i] = f32_to_bf16(std::ldexp(1.0f, -12 - static_cast<int>(i / 1000)) * 1.328125f);
   }
   for (size_t i = 7; i < rows.size(); i += 50) rows[i] = i % 4 < 2 ? 0 : 0x8000;
   rows[70] = 0x7f80;
   rows[1700] = 0xff80;
-  const auto found = unpack(pack(rows, kColumns), kColumns);
+  const auto found = joined(split_strip(rows, kColumns), kColumns);
   for (size_t i = 0; i < rows.size(); ++i) {
     const float expected = bf16_to_f32(rows[i]);
     ASSERT_EQ(found[i], expected) << i;  // either zero
   }
   rows[2000] = 0x7fc0;
-  EXPECT_TRUE(std::isnan(unpack(pack(rows, kColumns), kColumns)[2000]));
+  EXPECT_TRUE(std::isnan(joined(split_strip(rows, kColumns), kColumns)[2000]));
 }
 
 // More small weights than there is room for: the least of them are lost.
 TEST(PackBf16, LosesTheLeastAlone) {
   constexpr uint32_t kColumns = 512;
-  Rows rows = normal_rows(16, kColumns);
+  Bf16Bits rows = normal_bf16(16, kColumns);
   for (uint16_t& weight : rows) weight |= f32_to_bf16(0x1p-10f);
   for (size_t i = 0; i < rows.size(); i += 3) {
     rows[i] = f32_to_bf16(std::ldexp(1.0f, -20 - static_cast<int>(i % 5)));
   }
-  const auto found = unpack(pack(rows, kColumns), kColumns);
+  const auto found = joined(split_strip(rows, kColumns), kColumns);
   uint32_t n_lost = 0, n_kept = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const float expected = bf16_to_f32(rows[i]);

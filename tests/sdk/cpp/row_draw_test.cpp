@@ -13,13 +13,13 @@
 namespace bp {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 
-std::vector<float> random_row(size_t n, float deviation) {
+std::vector<float> row_with_gaps(size_t n, float deviation) {
   std::mt19937 random(static_cast<uint32_t>(n));
   std::normal_distribution<float> normal(0, deviation);
   std::vector<float> row(n);
-  for (float& x : row) x = random() % 9 == 0 ? kMinusInfinity : normal(random);
+  for (float& x : row) x = random() % 9 == 0 ? kNoFloor : normal(random);
   return row;
 }
 
@@ -38,9 +38,9 @@ TEST(RowDrawTest, IdsShareTheNumbersInTheirOrder) {
   constexpr double kRounding = 1e-5;
   for (const size_t n : {2, 17, 1000, 1024, 1025, 7001}) {
     for (const float deviation : {0.3f, 3.0f}) {
-      const std::vector<float> row = random_row(n, deviation);
+      const std::vector<float> row = row_with_gaps(n, deviation);
       const float max = *std::max_element(row.begin(), row.end());
-      for (const float floor : {kMinusInfinity, -1.5f * deviation}) {
+      for (const float floor : {kNoFloor, -1.5f * deviation}) {
         for (const float scale : {1.0f, 0.5f, 2.5f}) {
           const RowDraw draw(row, max, max + floor, scale);
           const std::vector<double> before = shares(row, max, max + floor, scale);
@@ -58,14 +58,14 @@ TEST(RowDrawTest, IdsShareTheNumbersInTheirOrder) {
 }
 
 TEST(RowDrawTest, TheEndOfTheNumbersDrawsTheLastThatHasWeight) {
-  std::vector<float> row(5000, kMinusInfinity);
+  std::vector<float> row(5000, kNoFloor);
   row[10] = row[2500] = 0;
   row[4000] = -5;
   for (const double u : {0.5, 0.9, 1 - 0x1p-53}) {
     EXPECT_EQ(RowDraw(row, 0, -1, 1).at(u), 2500) << u;
   }
-  EXPECT_EQ(RowDraw(row, 0, kMinusInfinity, 1).at(1 - 0x1p-53), 4000);
-  EXPECT_EQ(RowDraw(row, 0, kMinusInfinity, std::numeric_limits<float>::max()).at(0.7), 2500);
+  EXPECT_EQ(RowDraw(row, 0, kNoFloor, 1).at(1 - 0x1p-53), 4000);
+  EXPECT_EQ(RowDraw(row, 0, kNoFloor, std::numeric_limits<float>::max()).at(0.7), 2500);
 }
 
 }  // namespace
