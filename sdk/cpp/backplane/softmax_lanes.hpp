@@ -57,6 +57,9 @@ BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
 // e^x for x <= 0 within 1e-4 of it, but never below 2^-100: half of exp_lanes' work.
 // Coefficients: the best cubic of 2^f, -1/2 <= f <= 1/2, by relative error.
 BP_LANES_INLINE FloatLanes estimate_exp_lanes(FloatLanes x) {
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
   constexpr float kRound = 12582912.0f;  // as in exp_lanes
   const FloatLanes least = FloatLanes{} - 100.0f;
   const FloatLanes wanted = x * 1.44269504088896341f;
