@@ -24,10 +24,6 @@ Thresholds spread(float low, float high) {
   return all;
 }
 
-Thresholds around(float guess) {
-  return {guess * 0.9f, guess * 0.97f, guess * 1.03f, guess * 1.1f};
-}
-
 // About so far from low to high.
 Thresholds within(Edge edge, double part) {
   constexpr float kOffsets[kThresholds] = {-0.06f, -0.02f, 0.02f, 0.06f};
@@ -41,7 +37,7 @@ Thresholds within(Edge edge, double part) {
 
 }  // namespace
 
-Edge find_edge(std::span<const float> weights, double mass, float guess) {
+Edge find_edge(std::span<const float> weights, double mass) {
   constexpr double kMargin = 2e-5;    // of what rounding takes from sums_from
   constexpr double kFew = 128;        // weights to be put in order
   constexpr int kMostPasses = 14;     // the bits of a float, and a little more
@@ -49,7 +45,7 @@ Edge find_edge(std::span<const float> weights, double mass, float guess) {
   mass = std::max(mass, std::numeric_limits<double>::min());
   Edge edge{std::numeric_limits<float>::min(), std::nextafter(1.0f, 2.0f)};
   double sum_low = std::numeric_limits<double>::infinity(), sum_high = 0;
-  Thresholds least = guess > 0 ? around(guess) : spread(kUsual, edge.high);
+  Thresholds least = spread(kUsual, edge.high);
   for (int pass = 0; pass < kMostPasses; ++pass) {
     double sums[kThresholds];
     sums_from(weights, least, sums);

@@ -12,7 +12,7 @@ struct Edge {
 
 // Where the weights of a row, greatest first, reach `mass`, at least one weight: found by sums from
 // several thresholds at once, until little weighs between two of them. No weight is below 0 or
-// above 1. `guess` of it, or 0.
-[[nodiscard]] Edge find_edge(std::span<const float> weights, double mass, float guess = 0);
+// above 1.
+[[nodiscard]] Edge find_edge(std::span<const float> weights, double mass);
 
 }  // namespace bp::samplers

@@ -19,7 +19,7 @@ class MinP final : public Stage {
     if (std::isinf(max)) return {};
     const float least = max + log_p_;
     if (is_dense(row)) {
-      gather(row, least, row.n_vocab);
+      gather(row, least);
       return {};
     }
     const auto all = candidates(row);

@@ -45,9 +45,9 @@ bool gather_with(bp_sample_row& row, float least, uint32_t limit, Skip skip) {
 
 }  // namespace
 
-bool gather(bp_sample_row& row, float threshold, uint32_t limit) {
+void gather(bp_sample_row& row, float threshold) {
   const float least = std::max(threshold, std::numeric_limits<float>::lowest());
-  return gather_with(row, least, limit, [least](std::span<const float> logits) {
+  gather_with(row, least, row.n_vocab, [least](std::span<const float> logits) {
     return skip_outside(logits, least, kInfinity);
   });
 }

@@ -21,9 +21,10 @@ namespace bp::samplers {
 [[nodiscard]] float max_logit(const bp_sample_row& row);
 
 // The dense row becomes sparse: ids with a logit of at least `threshold`, ascending, but -inf
-// never. Where they are more than about `limit` the row stays and the answer is false.
-bool gather(bp_sample_row& row, float threshold, uint32_t limit);
-// Likewise, and `rest` gets the weights, e^(logit - max), of all others; `least` is finite.
+// never.
+void gather(bp_sample_row& row, float threshold);
+// Likewise, and `rest` gets the weights, e^(logit - max), of all others; `least` is finite. Where
+// they are more than about `limit` the row stays and the answer is false.
 bool gather_near(bp_sample_row& row, float max, float least, uint32_t limit, ExpEstimate& rest);
 // The row, dense or sparse, keeps its k best candidates, best first. k >= 1.
 void keep_best(bp_sample_row& row, uint32_t k);

@@ -54,20 +54,29 @@ BP_LANES_INLINE FloatLanes exp_lanes(FloatLanes x) {
   return x < least ? FloatLanes{} : e * power;
 }
 
+// 2^x, or 2^least where x is below that, as 2^part, -1/2 <= part <= 1/2,
+// and what raises its exponent.
+struct Power {
+  FloatLanes part;
+  IntLanes raise;
+};
+BP_LANES_INLINE Power power_of_2(FloatLanes x, float least) {
+  constexpr float kRound = 12582912.0f;  // as in exp_lanes
+  const FloatLanes power = x > least ? x : FloatLanes{} + least;
+  const FloatLanes shifted = power + kRound;
+  return {power - (shifted - kRound), (IntLanes)shifted << 23};
+}
+
 // e^x for x <= 0 within 1e-4 of it, but never below 2^-100: half of exp_lanes' work.
 // Coefficients: the best cubic of 2^f, -1/2 <= f <= 1/2, by relative error.
 BP_LANES_INLINE FloatLanes estimate_exp_lanes(FloatLanes x) {
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #endif
-  constexpr float kRound = 12582912.0f;  // as in exp_lanes
-  const FloatLanes least = FloatLanes{} - 100.0f;
-  const FloatLanes wanted = x * 1.44269504088896341f;
-  const FloatLanes power = wanted > least ? wanted : least;
-  const FloatLanes shifted = power + kRound;
-  const FloatLanes f = power - (shifted - kRound);
+  const Power power = power_of_2(x * 1.44269504088896341f, -100);
+  const FloatLanes f = power.part;
   const FloatLanes p = ((f * 0.0551717f + 0.2426112f) * f + 0.69326099f) * f + 0.99992807f;
-  return (FloatLanes)((IntLanes)p + ((IntLanes)shifted << 23));
+  return (FloatLanes)((IntLanes)p + power.raise);
 }
 
 // 2^x for x <= 0, relative error below 3e-7, but never below 2^-126: two thirds of exp_lanes' work.
@@ -76,17 +85,14 @@ BP_LANES_INLINE FloatLanes exp2_lanes(FloatLanes x) {
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #endif
-  constexpr float kRound = 12582912.0f;  // as in exp_lanes
-  const FloatLanes least = FloatLanes{} - 126.0f;
-  const FloatLanes power = x > least ? x : least;
-  const FloatLanes shifted = power + kRound;
-  const FloatLanes f = power - (shifted - kRound);
+  const Power power = power_of_2(x, -126);
+  const FloatLanes f = power.part;
   FloatLanes p = f * 0.0013276472f + 0.00967554133f;
   p = p * f + 0.0555071327f;
   p = p * f + 0.240221197f;
   p = p * f + 0.693146967f;
   p = p * f + 1.00000007f;
-  return (FloatLanes)((IntLanes)p + ((IntLanes)shifted << 23));
+  return (FloatLanes)((IntLanes)p + power.raise);
 }
 
 inline float exp_nonpositive(float x) {

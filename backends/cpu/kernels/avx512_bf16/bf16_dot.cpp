@@ -174,6 +174,7 @@ template <uint32_t S>
 struct Scales {
   __m512 of[S];
 };
+
 template <uint32_t S, uint32_t N, uint32_t P>
 inline void clear(Sums<S, N, P>& sums) {
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
