@@ -35,7 +35,7 @@ void set_strip_kernels(Kernels& kernels, Fetch fetch);
 void set_attention_kernels(Kernels& kernels);
 }  // namespace avx2_vnni
 namespace avx512_bf16 {
-void set_bf16_kernels(Kernels& kernels);
+void set_bf16_kernels(Kernels& kernels, Fetch fetch);
 void set_attention_kernels(Kernels& kernels);
 }  // namespace avx512_bf16
 namespace amx {
@@ -114,6 +114,7 @@ bool has_amx() {
 Fetch processor_fetch() {
 #if defined(__x86_64__)
   if (__builtin_cpu_is("intel")) return Fetch::kBothLevels;
+  if (__builtin_cpu_is("amdfam19h")) return Fetch::kBothFromAfar;
 #endif
   return Fetch::kFirstLevel;
 }
@@ -181,7 +182,7 @@ Kernels make_kernels(Isa isa, Fetch fetch) {
     case Isa::kAvx512Bf16:
       kernels = make_kernels(Isa::kAvx512, fetch);
       kernels.name = "avx512_bf16";
-      avx512_bf16::set_bf16_kernels(kernels);
+      avx512_bf16::set_bf16_kernels(kernels, fetch);
       avx512_bf16::set_attention_kernels(kernels);
       return kernels;
     case Isa::kAvx512:

@@ -133,6 +133,7 @@ enum class Fetch : uint8_t {
   kFirstLevel,  // into the first-level cache alone, from afar
   kBothLevels,  // into the second from afar, into the first from near: where the first waits for
                 // few lines at once
+  kBothFromAfar,  // likewise from further on, one row as kFirstLevel: Zen 4
 };
 
 // What a panel asks memory for: at each 32 columns so many lines of 64 bytes, from there on.

@@ -222,6 +222,8 @@ __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, u
   constexpr bool kIsStreamed = N <= kStreamedRows;
   if constexpr (kIsStreamed && F == Fetch::kFirstLevel) {
     prefetch_block<W, 1>(body, kFirstLevelBytes);
+  } else if constexpr (kIsStreamed && F == Fetch::kBothFromAfar) {
+    prefetch_far_and_near<W, 12288, 2048>(body);
   } else if constexpr (kIsStreamed && N > 1) {
     prefetch_far_and_near<W, 3072>(body);
   } else {
@@ -408,6 +410,9 @@ void set_width(Kernels& kernels, StripLayout layout, Fetch fetch) {
   if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Fetch::kFirstLevel>;
   if constexpr (kFetchByProcessor && N <= kStreamedRows) {
     if (fetch == Fetch::kBothLevels) dot = strip_dot<W, N, Fetch::kBothLevels>;
+    if constexpr (N > 1) {
+      if (fetch == Fetch::kBothFromAfar) dot = strip_dot<W, N, Fetch::kBothFromAfar>;
+    }
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     kernels.strip_pair_dot[static_cast<int>(layout)][N] = strip_pair_dot<W, N>;

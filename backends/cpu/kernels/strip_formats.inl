@@ -47,10 +47,10 @@ __attribute__((always_inline)) inline void prefetch_block(const uint8_t* body, s
 // The hardware's own prefetch stops at each page, and products leave it little time: the second
 // level is asked for what is far ahead, since it waits for more lines at once, the first for what
 // is near.
-template <class W, size_t FarBytes = 4096>
+template <class W, size_t FarBytes = 4096, size_t NearBytes = 1024>
 __attribute__((always_inline)) inline void prefetch_far_and_near(const uint8_t* body) {
   prefetch_block<W, 2>(body, FarBytes);
-  prefetch_block<W, 1>(body, 1024);
+  prefetch_block<W, 1>(body, NearBytes);
 }
 
 inline F32x16 f16_at(const uint8_t* p) {

@@ -271,7 +271,8 @@ TEST(StripDot, DoesNotDependOnThePanelsWidthOrTheFetch) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {
     const Kernels ways[] = {make_kernels(isa, Fetch::kFirstLevel),
-                            make_kernels(isa, Fetch::kBothLevels)};
+                            make_kernels(isa, Fetch::kBothLevels),
+                            make_kernels(isa, Fetch::kBothFromAfar)};
     const std::vector<float> x = conformance::normal_values("width", n_columns);
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
@@ -438,12 +439,22 @@ Bf16Rows pack_bf16(const Kernels& kernels, const std::vector<float>& x, uint32_t
   return rows;
 }
 
+// Few rows go other ways where they ask for weights otherwise.
+std::vector<Kernels> all_bf16_kernels() {
+  std::vector<Kernels> all;
+  for (const Isa isa : available_isas()) {
+    for (const Fetch fetch : {Fetch::kFirstLevel, Fetch::kBothFromAfar}) {
+      const Kernels kernels = make_kernels(isa, fetch);
+      if (kernels.bf16_dot != nullptr) all.push_back(kernels);
+    }
+  }
+  return all;
+}
+
 TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
   uint32_t n_tested = 0;
-  for (const Isa isa : available_isas()) {
-    const Kernels& kernels = kernels_of(isa);
-    if (kernels.bf16_dot == nullptr) continue;
-    SCOPED_TRACE(isa_name(isa));
+  for (const Kernels& kernels : all_bf16_kernels()) {
+    SCOPED_TRACE(kernels.name);
     for (const uint32_t n_columns : {32u, 96u, 1056u, 2080u}) {
       for (const uint32_t n_w : {kStripRows, 5u, 2 * kStripRows, kStripRows + 11}) {
         const uint32_t n_strips = (n_w + kStripRows - 1) / kStripRows;
@@ -508,9 +519,7 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRows) {
 // Whatever a file of strips holds, nothing beyond the strips is read and nothing beside the room.
 TEST(Bf16Dot, TakesStripsOfAnyBytes) {
   constexpr uint32_t kColumns = 1056, kRows = 2 * kStripRows;
-  for (const Isa isa : available_isas()) {
-    const Kernels& kernels = kernels_of(isa);
-    if (kernels.bf16_dot == nullptr) continue;
+  for (const Kernels& kernels : all_bf16_kernels()) {
     const size_t n_bytes = kBf16Strips * bf16_strip_bytes(kernels.bf16_layout, kColumns);
     for (const int byte : {0, 1, 0xff}) {
       conformance::GuardedArray<uint8_t> strips(n_bytes);

@@ -18,6 +18,12 @@ using namespace avx512;
 // So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
 
+// How few rows go through a strip whose pairs are used where they are made, without being stored.
+struct FewRowsAtOnce {
+  static constexpr uint32_t kTileRows = 8;
+  static constexpr uint32_t kBlockColumns = 256;
+};
+
 // How a group goes through strips: block by block of columns, of which the next is asked for, tile
 // by tile of rows, whose sums fit into registers.
 struct FewRows {  // their weights come from memory: a line of them serves more, a block's are near
@@ -39,13 +45,6 @@ struct ManyRows {  // measured: long runs, though the first-level cache would ho
 static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
 static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
 static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
-
-// How far ahead few rows ask for a strip, and into the cache of which level, by N rows of
-// activations: one waits for memory alone.
-template <uint32_t N>
-constexpr uint32_t kBytesAhead = N == 1 ? 4096 : 8192;
-template <uint32_t N>
-constexpr int kLevelAhead = N == 1 ? 2 : 1;
 
 void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
   uint16_t* to = panel + t * kBf16Columns;
@@ -210,24 +209,58 @@ __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
   }
 }
 
-// A strip, read once from its begin to its end.
-template <uint32_t N>
-void dot_split(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
-  constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64;
-  Sums<1, N, 2> sums;
-  clear(sums);
+// What of a strip N rows ask for while they read a block of it.
+struct AskNothing {
+  void block(const uint8_t*) const {}
+};
+template <uint32_t N, Fetch F>
+struct AskAhead {
+  static constexpr bool kBothLevels = N > 1 && F == Fetch::kBothFromAfar;
+  static constexpr uint32_t kFarBytes = N == 1 ? 4096 : 8192;  // one row waits for memory alone
+  static constexpr int kFarLevel = N == 1 || kBothLevels ? 2 : 1;
+  static constexpr uint32_t kNearBytes = 2048;
+  __attribute__((always_inline)) void block(const uint8_t* block) const {
+    BP_UNROLL for (uint32_t i = 0; i < Bf16Split::kBlockBytes; i += 64) {
+      __builtin_prefetch(block + kFarBytes + i, 0, 4 - kFarLevel);
+      if constexpr (kBothLevels) __builtin_prefetch(block + kNearBytes + i, 0, 3);
+    }
+  }
+};
+
+// The next n_columns of a strip times N rows, x from there.
+template <uint32_t N, class Ask>
+__attribute__((always_inline)) inline void add_split_columns(SplitStrip& blocks, PanelRows x,
+                                                             uint32_t n_columns, Ask ask,
+                                                             Sums<1, N, 2>& sums) {
   alignas(64) uint16_t pairs[kUnitElements];
   const uint16_t* const w[1] = {pairs};
-  SplitStrip blocks(strip, n_columns);
   Nothing nothing;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
-    BP_UNROLL for (uint32_t i = 0; i < kLines; ++i) {
-      __builtin_prefetch(blocks.next_block() + kBytesAhead<N> + i * 64, 0, 4 - kLevelAhead<N>);
+    ask.block(blocks.next_block());
+    if (__builtin_expect(blocks.has_exceptions(), 0)) {
+      blocks.make_block(pairs);
+      add_columns(w, x, kBf16Columns, 0, nothing, sums);
+    } else {
+      BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
+        const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
+        BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
+          const __m512bh ws[1] = {reinterpret_cast<__m512bh>(two.of[p])};
+          add_pair(ws, x.first + 2 * (i + p), p, sums);
+        }
+      }
+      blocks.skip_block();
     }
-    blocks.make_block(pairs);
-    add_columns(w, x, kBf16Columns, 0, nothing, sums);
     x.first += size_t{x.n_panel} * kBf16Columns;
   }
+}
+
+// A strip, read once from its begin to its end.
+template <uint32_t N, Fetch F>
+void dot_split(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
+  Sums<1, N, 2> sums;
+  clear(sums);
+  SplitStrip blocks(strip, n_columns);
+  add_split_columns(blocks, x, n_columns, AskAhead<N, F>{}, sums);
   store(sums, nullptr, Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
@@ -235,6 +268,68 @@ struct BlockPlace {
   uint32_t n_columns;
   bool is_first, is_last;
 };
+
+// N rows of activations times the next columns of a strip. Sums begin with the first block, wait
+// from one to the next, and are stored after the last one.
+template <uint32_t N, class Ask>
+__attribute__((noinline)) void dot_split_block(SplitStrip& blocks, PanelRows x, BlockPlace place,
+                                               __m512 scales, __m512* waiting, float* y,
+                                               size_t y_stride) {
+  Sums<1, N, 2> sums;
+  if (place.is_first) {
+    clear(sums);
+  } else {
+    BP_UNROLL for (uint32_t i = 0; i < 2 * N; ++i) sums.of[0][i / 2][i % 2] = waiting[i];
+  }
+  add_split_columns(blocks, x, place.n_columns, Ask{}, sums);
+  if (place.is_last) return store(sums, nullptr, Scales<1>{scales}, y, y_stride);
+  BP_UNROLL for (uint32_t i = 0; i < 2 * N; ++i) waiting[i] = sums.of[0][i / 2][i % 2];
+}
+
+// Calls f(first row, panel from that row on, its rows) for tiles of about one size, of Most rows at
+// most, of n_x_rows in panels, from some column on.
+template <uint32_t Most, class F>
+__attribute__((always_inline)) inline void for_tiles(const uint16_t* panels, uint32_t n_x_rows,
+                                                     uint32_t n_columns, uint32_t column, F&& f) {
+  for (uint32_t first = 0; first < n_x_rows; first += kBf16PanelRows) {
+    const uint32_t after = n_x_rows - first;
+    const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
+    const uint16_t* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
+    uint32_t n_tiles = (n_panel + Most - 1) / Most;
+    for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
+      n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
+      f(first + row, PanelRows{panel + row * kBf16Columns, n_panel}, n_rows);
+    }
+  }
+}
+
+// Up to FewRows::kMost rows times a strip, the first tile of which waits for memory.
+template <Fetch F>
+void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_rows,
+                    uint32_t n_columns, float* y, size_t y_stride) {
+  using Pace = FewRowsAtOnce;
+  __m512 waiting[FewRows::kMost * 2];
+  const __m512 scales = SplitStrip::scales(strip);
+  SplitStrip blocks(strip, n_columns);
+  for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
+    const uint32_t left = n_columns - column;
+    const uint32_t n = left < Pace::kBlockColumns ? left : Pace::kBlockColumns;
+    const BlockPlace place{n, column == 0, n == left};
+    SplitStrip next = blocks;
+    for_tiles<Pace::kTileRows>(
+        panels, n_x_rows, n_columns, column, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
+          next = blocks;
+          with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
+            constexpr uint32_t N = decltype(rows)::kRows;
+            using Ask = AskAhead<Pace::kTileRows, F>;
+            const auto multiply =
+                row == 0 ? dot_split_block<N, Ask> : dot_split_block<N, AskNothing>;
+            multiply(next, x, place, scales, waiting + row * 2, y + row * y_stride, y_stride);
+          });
+        });
+    blocks = next;
+  }
+}
 
 // N rows of activations times a block of columns. Sums begin with the first block, wait from one to
 // the next, even pairs' before odd ones', and are stored after the last one.
@@ -429,28 +524,20 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, uint16_t* kept, const ui
     const BlockPlace place{n, column == 0, n == left};
     const uint16_t* pairs[S];
     group.begin_block(column, place, pairs);
-    for (uint32_t first = 0; first < n_x_rows; first += kBf16PanelRows) {
-      const uint32_t after = n_x_rows - first;
-      const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
-      const uint16_t* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
-      uint32_t n_tiles = (n_panel + Pace::kTileRows - 1) / Pace::kTileRows;  // of about one size
-      for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
-        n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
-        const PanelRows x{panel + row * kBf16Columns, n_panel};
-        group.share_lines(n_rows, n_x_rows);
-        with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
-          constexpr uint32_t N = decltype(rows)::kRows;
-          const auto multiply = [&](auto& beside) {
-            dot_block<Pace, S, N>(pairs, x, place, group.scales, beside,
-                                  waiting + (first + row) * S * 2, y + (first + row) * y_stride,
-                                  y_stride);
-          };
-          Nothing nothing;
-          if (group.beside.n_to_make > 0) return multiply(group.beside);
-          is_first ? multiply(lines) : multiply(nothing);
+    for_tiles<Pace::kTileRows>(
+        panels, n_x_rows, n_columns, column, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
+          group.share_lines(n_rows, n_x_rows);
+          with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
+            constexpr uint32_t N = decltype(rows)::kRows;
+            const auto multiply = [&](auto& beside) {
+              dot_block<Pace, S, N>(pairs, x, place, group.scales, beside, waiting + row * S * 2,
+                                    y + row * y_stride, y_stride);
+            };
+            Nothing nothing;
+            if (group.beside.n_to_make > 0) return multiply(group.beside);
+            is_first ? multiply(lines) : multiply(nothing);
+          });
         });
-      }
-    }
   }
 }
 
@@ -471,24 +558,33 @@ void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
 }
 
 // One strip, n_rows rows of which there are: memory is read in one stream.
+template <Fetch F>
 void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRows x,
                   uint32_t n_columns, float* y, size_t y_stride) {
   with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
     constexpr uint32_t N = decltype(rows)::kRows;
     if (w.layout == Bf16Layout::kSplit) {
-      return dot_split<N>(w.strip(strip), x, n_columns, y, y_stride);
+      return dot_split<N, F>(w.strip(strip), x, n_columns, y, y_stride);
     }
     dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
                      y_stride);
   });
 }
 
+template <Fetch F>
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
-  if (n_x_rows <= kStreamedRows) {
-    for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      dot_few_rows(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
-                   y + i * kStripRows, y_stride);
+  // Zen 4 makes pairs beside products but pays for stores, Zen 5 for each row's loads.
+  constexpr bool kAtOnce = F == Fetch::kBothFromAfar;
+  const bool is_few = n_x_rows <= kStreamedRows;
+  if (is_few || (kAtOnce && n_x_rows <= FewRows::kMost && w.layout == Bf16Layout::kSplit)) {
+    for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i, y += kStripRows) {
+      if (is_few) {
+        dot_few_rows<F>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns, y,
+                        y_stride);
+      } else {
+        dot_split_rows<F>(w.strip(i), panels, n_x_rows, n_columns, y, y_stride);
+      }
     }
   } else if (n_w_rows > kStripRows) {
     dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride, scratch);
@@ -499,9 +595,10 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 
 }  // namespace
 
-void set_bf16_kernels(Kernels& kernels) {
+void set_bf16_kernels(Kernels& kernels, Fetch fetch) {
   kernels.bf16_pack = pack;
-  kernels.bf16_dot = dot;
+  kernels.bf16_dot =
+      fetch == Fetch::kBothFromAfar ? dot<Fetch::kBothFromAfar> : dot<Fetch::kFirstLevel>;
   kernels.bf16_layout = Bf16Layout::kSplit;
 }
 

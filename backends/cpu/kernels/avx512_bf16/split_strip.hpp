@@ -30,9 +30,11 @@ class SplitStrip {
   }
 
   [[nodiscard]] const uint8_t* next_block() const { return block_; }
-  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, into their place.
-  __attribute__((always_inline)) static void make(const uint8_t* block, uint32_t i,
-                                                  uint16_t* pairs) {
+  struct TwoPairs {
+    __m512i of[2];
+  };
+  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, but for what stands apart.
+  __attribute__((always_inline)) static TwoPairs two_pairs(const uint8_t* block, uint32_t i) {
     const __m512i upper_bytes = _mm512_broadcast_i32x4(
         _mm_set_epi64x(static_cast<long long>(0xbfbebdbcbbbab980u), 0x3f3e3d3c3b3a3900));
     const uint8_t* group = block + i / 2 * Bf16Split::kGroupBytes;
@@ -41,9 +43,23 @@ class SplitStrip {
     const __m512i nibbles =
         _mm512_and_si512(i % 2 == 0 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(0x0f));
     const __m512i upper = _mm512_shuffle_epi8(upper_bytes, nibbles);
+    return {{_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper)}};
+  }
+  // Into their place.
+  __attribute__((always_inline)) static void make(const uint8_t* block, uint32_t i,
+                                                  uint16_t* pairs) {
+    const TwoPairs two = two_pairs(block, i);
     pairs += 2 * i * kPairElements;
-    _mm512_store_si512(pairs, _mm512_unpacklo_epi8(lower, upper));
-    _mm512_store_si512(pairs + kPairElements, _mm512_unpackhi_epi8(lower, upper));
+    _mm512_store_si512(pairs, two.of[0]);
+    _mm512_store_si512(pairs + kPairElements, two.of[1]);
+  }
+  // Whether any of the next block's weights stands apart.
+  [[nodiscard]] bool has_exceptions() const {
+    return exception_->block == n_made_ && exception_ != end_;
+  }
+  void skip_block() {
+    ++n_made_;
+    block_ += Bf16Split::kBlockBytes;
   }
   // Once all pairs of the next block are made: what stands apart. A file may hold anything.
   __attribute__((always_inline)) void end_block(uint16_t* pairs) {
