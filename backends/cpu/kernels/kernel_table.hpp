@@ -130,10 +130,10 @@ using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_column
 
 // How few rows of activations ask for the weights that they wait for.
 enum class Fetch : uint8_t {
-  kFirstLevel,  // into the first-level cache alone, from afar
-  kBothLevels,  // into the second from afar, into the first from near: where the first waits for
-                // few lines at once
-  kBothFromAfar,  // likewise from further on, one row as kFirstLevel: Zen 4
+  kFirstLevel,    // into the first-level cache alone, from afar: Zen 5
+  kBothLevels,    // into the second from afar, into the first from near: Intel's, where the first
+                  // waits for few lines at once
+  kBothFromAfar,  // likewise from further on, but one row as kFirstLevel: Zen 4
 };
 
 // What a panel asks memory for: at each 32 columns so many lines of 64 bytes, from there on.

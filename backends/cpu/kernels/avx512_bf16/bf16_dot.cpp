@@ -18,7 +18,7 @@ using namespace avx512;
 // So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
 
-// How few rows go through a strip whose pairs are used where they are made, without being stored.
+// How few rows go through one strip, whose pairs are made anew for each tile and never stored.
 struct FewRowsAtOnce {
   static constexpr uint32_t kTileRows = 8;
   static constexpr uint32_t kBlockColumns = 256;
@@ -43,6 +43,7 @@ struct ManyRows {  // measured: long runs, though the first-level cache would ho
 };
 
 static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
+static_assert(FewRowsAtOnce::kBlockColumns % kBf16Columns == 0);
 static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
 static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
 
@@ -303,8 +304,7 @@ __attribute__((always_inline)) inline void for_tiles(const uint16_t* panels, uin
   }
 }
 
-// Up to FewRows::kMost rows times a strip, the first tile of which waits for memory.
-template <Fetch F>
+// Up to FewRows::kMost rows times a strip, for which the first tile waits.
 void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
   using Pace = FewRowsAtOnce;
@@ -321,7 +321,7 @@ void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_
           next = blocks;
           with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
             constexpr uint32_t N = decltype(rows)::kRows;
-            using Ask = AskAhead<Pace::kTileRows, F>;
+            using Ask = AskAhead<Pace::kTileRows, Fetch::kBothFromAfar>;
             const auto multiply =
                 row == 0 ? dot_split_block<N, Ask> : dot_split_block<N, AskNothing>;
             multiply(next, x, place, scales, waiting + row * 2, y + row * y_stride, y_stride);
@@ -574,17 +574,16 @@ void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRo
 template <Fetch F>
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
-  // Zen 4 makes pairs beside products but pays for stores, Zen 5 for each row's loads.
+  // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each row loads.
   constexpr bool kAtOnce = F == Fetch::kBothFromAfar;
-  const bool is_few = n_x_rows <= kStreamedRows;
-  if (is_few || (kAtOnce && n_x_rows <= FewRows::kMost && w.layout == Bf16Layout::kSplit)) {
-    for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i, y += kStripRows) {
-      if (is_few) {
-        dot_few_rows<F>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns, y,
-                        y_stride);
-      } else {
-        dot_split_rows<F>(w.strip(i), panels, n_x_rows, n_columns, y, y_stride);
-      }
+  if (n_x_rows <= kStreamedRows) {
+    for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
+      dot_few_rows<F>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
+                      y + i * kStripRows, y_stride);
+    }
+  } else if (kAtOnce && n_x_rows <= FewRows::kMost && w.layout == Bf16Layout::kSplit) {
+    for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
+      dot_split_rows(w.strip(i), panels, n_x_rows, n_columns, y + i * kStripRows, y_stride);
     }
   } else if (n_w_rows > kStripRows) {
     dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride, scratch);
