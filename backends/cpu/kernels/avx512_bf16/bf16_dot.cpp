@@ -269,6 +269,11 @@ struct BlockPlace {
   uint32_t n_columns;
   bool is_first, is_last;
 };
+// Of `most` columns, or what is left of n_columns from `column` on.
+inline BlockPlace block_place(uint32_t column, uint32_t n_columns, uint32_t most) {
+  const uint32_t left = n_columns - column;
+  return {left < most ? left : most, column == 0, left <= most};
+}
 
 // N rows of activations times the next columns of a strip. Sums begin with the first block, wait
 // from one to the next, and are stored after the last one.
@@ -312,9 +317,7 @@ void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_
   const __m512 scales = SplitStrip::scales(strip);
   SplitStrip blocks(strip, n_columns);
   for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
-    const uint32_t left = n_columns - column;
-    const uint32_t n = left < Pace::kBlockColumns ? left : Pace::kBlockColumns;
-    const BlockPlace place{n, column == 0, n == left};
+    const BlockPlace place = block_place(column, n_columns, Pace::kBlockColumns);
     SplitStrip next = blocks;
     for_tiles<Pace::kTileRows>(
         panels, n_x_rows, n_columns, column, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
@@ -519,9 +522,7 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, uint16_t* kept, const ui
   GroupPairs<Pace, S> group(w, n_w_rows, n_columns, kept, is_first);
   Lines<S, Pace::kLevelAhead>& lines = group.beside;
   for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
-    const uint32_t left = n_columns - column;
-    const uint32_t n = left < Pace::kBlockColumns ? left : Pace::kBlockColumns;
-    const BlockPlace place{n, column == 0, n == left};
+    const BlockPlace place = block_place(column, n_columns, Pace::kBlockColumns);
     const uint16_t* pairs[S];
     group.begin_block(column, place, pairs);
     for_tiles<Pace::kTileRows>(

@@ -63,12 +63,11 @@ class SplitStrip {
   }
   // Once all pairs of the next block are made: what stands apart. A file may hold anything.
   __attribute__((always_inline)) void end_block(uint16_t* pairs) {
-    while (__builtin_expect(exception_->block == n_made_, 0) && exception_ != end_) {
+    while (__builtin_expect(has_exceptions(), 0)) {
       pairs[exception_->place % kUnitElements] = exception_->weight;
       ++exception_;
     }
-    ++n_made_;
-    block_ += Bf16Split::kBlockBytes;
+    skip_block();
   }
   __attribute__((always_inline)) void make_block(uint16_t* pairs) {
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs / 2; ++i) make(block_, i, pairs);
