@@ -15,6 +15,30 @@ uint32_t next_size(uint32_t n) {
   return n + std::max(8u, std::bit_floor(n) / 8);
 }
 
+// Ends after an error and where an exception passes, too: the stream must work again.
+class Capture {
+ public:
+  template <class Work>
+  static Result<std::unique_ptr<Graph>> of(Stream& stream, const Work& work) {
+    BP_TRY(stream.begin_capture());
+    Capture capture(stream);
+    BP_TRY(work());
+    auto graph = stream.end_capture();
+    capture.is_open_ = !graph.ok();
+    return graph;
+  }
+  ~Capture() {
+    if (is_open_) stream_.cancel_capture();
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+ private:
+  explicit Capture(Stream& stream) : stream_(stream) {}
+  Stream& stream_;
+  bool is_open_ = true;
+};
+
 }  // namespace
 
 std::vector<uint32_t> graph_sizes(uint32_t max_tokens) {
@@ -38,12 +62,8 @@ std::vector<StepShape> graph_shapes(const StepShape& most, uint32_t max_sequence
 }
 
 Status StepGraphs::capture(const Plan& plan, const StageContext& context) {
-  BP_TRY(context.stream.begin_capture());
-  const Status status = plan.enqueue(context);
-  auto graph = context.stream.end_capture();  // also after an error: the stream must work again
-  BP_TRY(status);
-  if (!graph.ok()) return graph.status();
-  by_tokens_[context.shape.n_tokens] = {std::move(graph).value(), context.shape};
+  BP_ASSIGN(auto graph, Capture::of(context.stream, [&] { return plan.enqueue(context); }));
+  by_tokens_[context.shape.n_tokens] = {std::move(graph), context.shape};
   return {};
 }
 

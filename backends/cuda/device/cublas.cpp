@@ -36,8 +36,7 @@ Cublas::~Cublas() {
   if (handle_ != nullptr) static_cast<void>(functions_.Destroy(handle_));
 }
 
-Status Cublas::status(cublasStatus_t status, const std::string& call,
-                      const Status& of_device) const {
+Status Cublas::status(cublasStatus_t status, const char* call, const Status& of_device) const {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   return library_error(call, functions_.GetStatusName(status), of_device);
 }

@@ -11,13 +11,14 @@ namespace bp::cuda {
 
 // The functions that are used, by their own names.
 struct CublasFunctions {
-#define BP_CUBLAS_FUNCTIONS(X)                                                                \
-  X(Create)                                                                                   \
-  X(Destroy)                                                                                  \
-  X(MatmulDescCreate)                                                                         \
-  X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) \
-      X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)    \
-          X(MatmulAlgoGetHeuristic) X(Matmul) X(GetStatusName)
+#define BP_CUBLAS_FUNCTIONS(X)                                                                     \
+  X(Create)                                                                                        \
+  X(Destroy)                                                                                       \
+  X(MatmulDescCreate)                                                                              \
+  X(MatmulDescDestroy)                                                                             \
+  X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) X(MatmulPreferenceCreate) \
+      X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute) X(MatmulAlgoGetHeuristic)         \
+          X(Matmul) X(GetStatusName)
 #define BP_CUBLAS_MEMBER(name) decltype(&cublasLt##name) name = nullptr;
   BP_CUBLAS_FUNCTIONS(BP_CUBLAS_MEMBER)
 #undef BP_CUBLAS_MEMBER
@@ -35,7 +36,7 @@ class Cublas {
   [[nodiscard]] const CublasFunctions& functions() const { return functions_; }
   [[nodiscard]] cublasLtHandle_t handle() const { return handle_; }  // [any-thread]
   // library_error by the status's name, or OK.
-  [[nodiscard]] Status status(cublasStatus_t status, const std::string& call,
+  [[nodiscard]] Status status(cublasStatus_t status, const char* call,
                               const Status& of_device = {}) const;
 
  private:

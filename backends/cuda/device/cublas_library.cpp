@@ -80,14 +80,26 @@ bool CublasLibrary::knows_fp8(const Cublas& cublas) {
   return chosen.ok() && chosen.value()->algorithm.has_value();
 }
 
-void CublasLibrary::release(const Chosen& chosen) {
+void CublasLibrary::release(Chosen& chosen) {
   for (const auto layout : {chosen.w, chosen.x, chosen.y}) {
     if (layout != nullptr) static_cast<void>(lt_.MatrixLayoutDestroy(layout));
+  }
+  chosen = {};
+}
+
+void CublasLibrary::make_room() {
+  while (oldest_first_.size() >= kMostChosen) {
+    const auto oldest = chosen_.find(oldest_first_.front());
+    if (oldest != chosen_.end()) {
+      release(oldest->second);
+      chosen_.erase(oldest);
+    }
+    oldest_first_.pop_front();
   }
 }
 
 CublasLibrary::~CublasLibrary() {
-  for (const auto& [key, chosen] : chosen_) release(chosen);
+  for (auto& [key, chosen] : chosen_) release(chosen);
   if (description_ != nullptr) static_cast<void>(lt_.MatmulDescDestroy(description_));
 }
 
@@ -124,13 +136,19 @@ Status CublasLibrary::find_algorithm(Chosen& chosen) {
 Result<CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct& p) {
   const Key key{p.dtype, p.n_rows, p.n_columns, p.n_in, p.y_stride, p.w_row_bytes, p.x_row_bytes};
   const auto known = chosen_.find(key);
-  if (known != chosen_.end()) return &known->second;
+  if (known != chosen_.end() && known->second.is_done) return &known->second;
   const bool in_bytes = is_fp8(p.dtype);
   const cudaDataType_t w_type = type_of(p.dtype), x_type = in_bytes ? CUDA_R_8F_E4M3 : w_type;
   const auto elements = [=](uint64_t n_bytes) {
     return static_cast<int64_t>(in_bytes ? n_bytes : n_bytes / 2);
   };
-  Chosen chosen;
+  // It has its place before anything is made that would have to be given back.
+  if (known == chosen_.end()) {
+    make_room();
+    oldest_first_.push_back(key);
+  }
+  Chosen& chosen = chosen_[key];
+  release(chosen);
   const Status status = [&]() -> Status {
     BP_CUBLAS(MatrixLayoutCreate, &chosen.w, w_type, p.n_in, p.n_columns, elements(p.w_row_bytes));
     BP_CUBLAS(MatrixLayoutCreate, &chosen.x, x_type, p.n_in, p.n_rows, elements(p.x_row_bytes));
@@ -141,14 +159,8 @@ Result<CublasLibrary::Chosen*> CublasLibrary::choose(const LibraryProduct& p) {
     release(chosen);
     return status;
   }
-  if (chosen_.size() >= kMostChosen) {
-    const auto oldest = chosen_.find(oldest_first_.front());
-    release(oldest->second);
-    chosen_.erase(oldest);
-    oldest_first_.pop_front();
-  }
-  oldest_first_.push_back(key);
-  return &chosen_.emplace(key, chosen).first->second;
+  chosen.is_done = true;
+  return &chosen;
 }
 
 Status CublasLibrary::multiply(const LibraryProduct& p) {

@@ -42,12 +42,14 @@ class CublasLibrary : public MatrixLibrary {
   struct Chosen {
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
     std::optional<cublasLtMatmulAlgo_t> algorithm;  // none where the library has none
+    bool is_done = false;                           // an exception may have passed before it was
   };
   static Result<std::unique_ptr<CublasLibrary>> make(const Cublas& cublas, cudaStream_t stream,
                                                      Memory workspace);
   Result<Chosen*> choose(const LibraryProduct& product);
   Status find_algorithm(Chosen& chosen);
-  void release(const Chosen& chosen);
+  void release(Chosen& chosen);
+  void make_room();
 
   const Cublas& cublas_;
   const CublasFunctions& lt_;

@@ -100,8 +100,8 @@ Status CudaDevice::make_current() const {
   return {};
 }
 
-Status CudaDevice::status_of(cudaError_t error, const std::string& call) {
-  const Status status = cuda_status(error, call);
+Status CudaDevice::status_of(cudaError_t error, const char* call, const char* name) {
+  const Status status = cuda_status(error, call, name);
   if (status.code() != Code::kOutOfMemory) return status;
   const Result<uint64_t> free = free_bytes();
   return free.ok() ? with_free_bytes(status, info_, free.value()) : status;
@@ -116,13 +116,13 @@ Status CudaDevice::allow_shared_memory(const Launch& launch) {
   const auto* kernel = reinterpret_cast<const void*>(launch.function);
   uint32_t& allowed = shared_bytes_[kernel];
   if (allowed >= wanted) return {};
-  const std::string what = std::string("shared memory for kernel ") + launch.name;
+  constexpr const char* kWhat = "shared memory for kernel ";
   cudaFuncAttributes attributes{};
-  BP_TRY(cuda_status(cudaFuncGetAttributes(&attributes, kernel), what));
+  BP_TRY(cuda_status(cudaFuncGetAttributes(&attributes, kernel), kWhat, launch.name));
   if (attributes.maxDynamicSharedSizeBytes < static_cast<int>(wanted)) {
     BP_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(wanted)),
-                       what));
+                       kWhat, launch.name));
   }
   allowed = wanted;
   return {};
@@ -134,7 +134,7 @@ Status CudaDevice::load(const Launch& launch) {
   cudaFuncAttributes attributes{};
   BP_TRY(
       status_of(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(launch.function)),
-                std::string("loading kernel ") + launch.name));
+                "loading kernel ", launch.name));
   return allow_shared_memory(launch);
 }
 
@@ -164,7 +164,7 @@ Result<Memory> CudaDevice::allocate(MemoryKind kind, size_t n_bytes, const std::
 
 // A failure here has been or will be told by another call.
 void CudaDevice::release(MemoryKind kind, uint8_t* data, size_t) {
-  if (!make_current().ok()) return;
+  if (cudaSetDevice(index_) != cudaSuccess) return;
   static_cast<void>(kind == MemoryKind::kDevice ? cudaFree(data) : cudaFreeHost(data));
   static_cast<void>(cudaGetLastError());
 }

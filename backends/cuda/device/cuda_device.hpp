@@ -30,7 +30,7 @@ class CudaDevice : public Device {
   // The runtime keeps one current device per host thread, and steps move between threads.
   [[nodiscard]] Status make_current() const;
   // cuda_status, and what is free where the call is out of memory.
-  [[nodiscard]] Status status_of(cudaError_t error, const std::string& call);
+  [[nodiscard]] Status status_of(cudaError_t error, const char* call, const char* name = "");
   // Before a launch of that much shared memory on the current device. A limit is never lowered.
   [[nodiscard]] Status allow_shared_memory(const Launch& launch);
 

@@ -4,11 +4,11 @@
 
 namespace bp::cuda {
 
-Status cuda_status(cudaError_t error, const std::string& call) {
+Status cuda_status(cudaError_t error, const char* call, const char* name) {
   if (error == cudaSuccess) return {};
   // A failed call must not be reported again by a later one.
   static_cast<void>(cudaGetLastError());
-  return device_error(call, cudaGetErrorName(error), cudaGetErrorString(error));
+  return device_error(std::string(call) + name, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
 }  // namespace bp::cuda

@@ -2,14 +2,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include <string>
-
 #include "backplane/status.hpp"
 
 namespace bp::cuda {
 
-// device_error, or OK for cudaSuccess.
-[[nodiscard]] Status cuda_status(cudaError_t error, const std::string& call);
+// device_error of `call` with the name of what it was for behind it, or OK for cudaSuccess: that is
+// told without an allocation, for calls in destructors and before every launch.
+[[nodiscard]] Status cuda_status(cudaError_t error, const char* call, const char* name = "");
 
 }  // namespace bp::cuda
 

@@ -6,13 +6,13 @@ namespace bp::cuda {
 
 Result<std::unique_ptr<Event>> CudaEvent::open(const CudaDevice& device) {
   BP_TRY(device.make_current());
-  cudaEvent_t event = nullptr;
-  BP_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
-  return std::unique_ptr<Event>(std::make_unique<CudaEvent>(device, event));
+  auto event = std::make_unique<CudaEvent>(device);
+  BP_CUDA(cudaEventCreateWithFlags(&event->event_, cudaEventDisableTiming | cudaEventBlockingSync));
+  return std::unique_ptr<Event>(std::move(event));
 }
 
 CudaEvent::~CudaEvent() {
-  static_cast<void>(cudaEventDestroy(event_));
+  if (event_ != nullptr) static_cast<void>(cudaEventDestroy(event_));
 }
 
 Status CudaEvent::synchronize() {
@@ -57,18 +57,18 @@ Result<double> CudaTimer::microseconds() {
 }
 
 CudaGraph::~CudaGraph() {
-  static_cast<void>(cudaGraphExecDestroy(graph_));
+  if (graph_ != nullptr) static_cast<void>(cudaGraphExecDestroy(graph_));
 }
 
 Result<std::unique_ptr<Stream>> CudaStream::open(CudaDevice& device) {
   BP_TRY(device.make_current());
-  cudaStream_t stream = nullptr;
-  BP_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(device, stream));
+  auto stream = std::make_unique<CudaStream>(device);
+  BP_CUDA(cudaStreamCreateWithFlags(&stream->stream_, cudaStreamNonBlocking));
+  return std::unique_ptr<Stream>(std::move(stream));
 }
 
 CudaStream::~CudaStream() {
-  static_cast<void>(cudaStreamDestroy(stream_));
+  if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
 }
 
 Status CudaStream::launch(const Launch& launch) {
@@ -80,7 +80,7 @@ Status CudaStream::launch(const Launch& launch) {
       cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
                        dim3(g.grid[0], g.grid[1], g.grid[2]), dim3(g.n_threads, 1, 1), &params,
                        g.shared_bytes, stream_),
-      std::string("kernel ") + launch.name);
+      "kernel ", launch.name);
 }
 
 Status CudaStream::copy_to_device(void* to, const void* from, size_t n_bytes) {
@@ -127,15 +127,21 @@ Status CudaStream::begin_capture() {
 }
 Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
   BP_TRY(device_.make_current());
+  auto graph = std::make_unique<CudaGraph>();
   cudaGraph_t captured = nullptr;
   BP_CUDA(cudaStreamEndCapture(stream_, &captured));
-  cudaGraphExec_t graph = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
+  const cudaError_t error = graph->instantiate(captured);
   static_cast<void>(cudaGraphDestroy(captured));
   BP_TRY(device_.status_of(error, "cudaGraphInstantiate"));
-  auto owned = std::make_unique<CudaGraph>(graph);
-  BP_TRY(device_.status_of(cudaGraphUpload(graph, stream_), "cudaGraphUpload"));
-  return std::unique_ptr<Graph>(std::move(owned));
+  BP_TRY(device_.status_of(cudaGraphUpload(graph->get(), stream_), "cudaGraphUpload"));
+  return std::unique_ptr<Graph>(std::move(graph));
+}
+void CudaStream::cancel_capture() {
+  cudaGraph_t captured = nullptr;
+  if (cudaStreamEndCapture(stream_, &captured) == cudaSuccess && captured != nullptr) {
+    static_cast<void>(cudaGraphDestroy(captured));
+  }
+  static_cast<void>(cudaGetLastError());
 }
 Status CudaStream::run(Graph& graph) {
   BP_TRY(device_.make_current());

@@ -1,5 +1,5 @@
 #pragma once
-// Streams, events and graphs by the CUDA runtime.
+// Streams, events and graphs by the CUDA runtime. What owns a handle is there before the handle is.
 
 #include <cuda_runtime_api.h>
 
@@ -12,7 +12,7 @@ namespace bp::cuda {
 class CudaEvent : public Event {
  public:
   static Result<std::unique_ptr<Event>> open(const CudaDevice& device);
-  CudaEvent(const CudaDevice& device, cudaEvent_t event) : device_(device), event_(event) {}
+  explicit CudaEvent(const CudaDevice& device) : device_(device) {}
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -23,7 +23,7 @@ class CudaEvent : public Event {
 
  private:
   const CudaDevice& device_;
-  cudaEvent_t event_;
+  cudaEvent_t event_ = nullptr;
 };
 
 class CudaTimer : public Timer {
@@ -47,21 +47,24 @@ class CudaTimer : public Timer {
 
 class CudaGraph : public Graph {
  public:
-  explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  CudaGraph() = default;
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
+  [[nodiscard]] cudaError_t instantiate(cudaGraph_t captured) {
+    return cudaGraphInstantiate(&graph_, captured, 0);
+  }
   [[nodiscard]] cudaGraphExec_t get() const { return graph_; }
 
  private:
-  cudaGraphExec_t graph_;
+  cudaGraphExec_t graph_ = nullptr;
 };
 
 class CudaStream : public Stream {
  public:
   static Result<std::unique_ptr<Stream>> open(CudaDevice& device);
-  CudaStream(CudaDevice& device, cudaStream_t stream) : device_(device), stream_(stream) {}
+  explicit CudaStream(CudaDevice& device) : device_(device) {}
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -77,12 +80,13 @@ class CudaStream : public Stream {
   Status synchronize() override;
   Status begin_capture() override;
   Result<std::unique_ptr<Graph>> end_capture() override;
+  void cancel_capture() override;
   Status run(Graph& graph) override;
   [[nodiscard]] cudaStream_t get() const { return stream_; }
 
  private:
   CudaDevice& device_;
-  cudaStream_t stream_;
+  cudaStream_t stream_ = nullptr;
 };
 
 }  // namespace bp::cuda

@@ -141,6 +141,7 @@ class Stream {
   // on the device already when its first run comes.
   virtual Status begin_capture() = 0;
   virtual Result<std::unique_ptr<Graph>> end_capture() = 0;
+  virtual void cancel_capture() = 0;  // in place of its end; allocates nothing
   virtual Status run(Graph& graph) = 0;
 
   template <class Params>

@@ -21,6 +21,7 @@ class LaunchesOnly : public Stream {
   Status begin_capture() override { return {}; }
   // Nothing was captured: null.
   Result<std::unique_ptr<Graph>> end_capture() override { return std::unique_ptr<Graph>(); }
+  void cancel_capture() override {}
   Status run(Graph&) override { return {}; }
 };
 

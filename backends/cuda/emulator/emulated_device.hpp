@@ -59,6 +59,7 @@ class EmulatedStream : public Stream {
   Status synchronize() override;
   Status begin_capture() override;
   Result<std::unique_ptr<Graph>> end_capture() override;
+  void cancel_capture() override { captured_.reset(); }
   Status run(Graph& graph) override;
 
   // Does the first n items that were ever added, as far as they are not done.

@@ -105,5 +105,14 @@ TEST_F(Graphs, AnErrorLeavesTheStreamUsable) {
   EXPECT_TRUE(stream_->end_capture().ok());
 }
 
+TEST_F(Graphs, SoDoesAnException) {
+  plan_.stages.push_back(
+      {"op \"large\" (nothing)", [](const StageContext&) -> Status { throw std::bad_alloc(); }});
+  EXPECT_THROW(static_cast<void>(capture(4)), std::bad_alloc);
+  EXPECT_EQ(graphs_.find(decode_of(4, 4)).graph, nullptr);
+  ASSERT_TRUE(stream_->begin_capture().ok());
+  EXPECT_TRUE(stream_->end_capture().ok());
+}
+
 }  // namespace
 }  // namespace bp::cuda
