@@ -70,6 +70,8 @@ Status read_options(const std::vector<std::string>& words, Arguments& out) {
       BP_TRY(read_value(word, words[i], out));
     } else if (word == "--ahead") {
       out.ahead = true;
+    } else if (word == "--profile") {
+      out.profile = true;
     } else if (word.find('=') != std::string::npos) {
       out.options.set.push_back(word);
     } else if (const auto task = read_task(word)) {

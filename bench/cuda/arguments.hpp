@@ -31,6 +31,7 @@ struct Arguments {
   uint32_t n_steps = 30;
   std::string sample;  // what the backend chooses itself; empty: rows of logits come to the host
   bool ahead = false;
+  bool profile = false;  // a profiler that waits for it sees the timed steps of a task
 };
 
 [[nodiscard]] Result<Arguments> read_arguments(const std::vector<std::string>& words);

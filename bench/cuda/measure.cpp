@@ -1,6 +1,6 @@
 // Times steps of a backend plugin on a model of real shape and random weights.
 // usage: measure PLUGIN.plugin.yaml SHAPE TYPES [KEY=VALUE ...] TASK... [--steps N] [--kv DTYPE]
-//        [--sample best|draw|candidates] [--ahead]
+//        [--sample best|draw|candidates] [--ahead] [--profile]
 // TYPES: a dtype, or q4_k_m. Each TASK prints a line: the median step, tokens per second, and bytes
 // of weights read per second.
 //   decode:SEQUENCES:DEPTH      one token each, behind DEPTH that are cached
@@ -8,6 +8,7 @@
 //   mixed:SEQUENCES:TOKENS:DEPTH  both in one step
 //   transfer:TOKENS             KV blocks to host memory and back, beside computing them again
 // --ahead: decodes again, each from what the step before chose, submitted while that one runs.
+// --profile: ncu --profile-from-start off sees the steps that are timed one at a time, and no other.
 // Where the backend logs the device's time of each step (cuda: step_times=true), a line says how
 // long the device was idle in a step.
 
