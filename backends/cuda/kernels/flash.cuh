@@ -15,7 +15,7 @@ struct FlashRows {
 };
 
 __device__ __forceinline__ float exp_of(float x) {
-  return exp2f(x * 1.44269504f);
+  return exp2_fast(x * 1.44269504f);
 }
 // The largest and the sum of a row's four lanes.
 __device__ __forceinline__ float largest_of_row(float x) {
@@ -66,10 +66,10 @@ __device__ __forceinline__ void multiply_keys(const uint16_t* q, const uint16_t*
 }
 
 // The softmax's weights of the positions in place of their scores; what was summed is scaled to the
-// new largest score.
+// new largest score. is_edge: not every row sees all of them.
 template <uint32_t kMaxV>
 __device__ __forceinline__ void weigh(const AttendParams& p, const Positions (&seen)[2],
-                                      uint32_t first_position, uint32_t n_frags,
+                                      bool is_edge, uint32_t first_position, uint32_t n_frags,
                                       float (&scores)[8][4], FlashRows<kMaxV>& rows) {
   float top[2] = {-INFINITY, -INFINITY};
   BP_UNROLL
@@ -77,13 +77,26 @@ __device__ __forceinline__ void weigh(const AttendParams& p, const Positions (&s
     if (f >= n_frags) break;
     BP_UNROLL
     for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t position = first_position + f * 8 + lane_index() % 4 * 2 + i % 2;
-      const bool is_seen = position >= seen[i / 2].begin && position < seen[i / 2].end;
-      float score = scores[f][i] * p.scale;
-      if (p.softcap != 0) score = soft_cap(p.softcap, score);
-      scores[f][i] = is_seen ? score : -INFINITY;
-      top[i / 2] = fmaxf(top[i / 2], scores[f][i]);
+      scores[f][i] *= p.scale;
+      if (p.softcap != 0) scores[f][i] = soft_cap(p.softcap, scores[f][i]);
     }
+  }
+  if (is_edge) {
+    BP_UNROLL
+    for (uint32_t f = 0; f < 8; ++f) {
+      BP_UNROLL
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t position = first_position + f * 8 + lane_index() % 4 * 2 + i % 2;
+        const bool is_seen = position >= seen[i / 2].begin && position < seen[i / 2].end;
+        if (!is_seen) scores[f][i] = -INFINITY;
+      }
+    }
+  }
+  BP_UNROLL
+  for (uint32_t f = 0; f < 8; ++f) {
+    if (f >= n_frags) break;
+    BP_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) top[i / 2] = fmaxf(top[i / 2], scores[f][i]);
   }
   float base[2], rescale[2];
   BP_UNROLL
@@ -140,11 +153,12 @@ template <bool kIsF16>
 __device__ __forceinline__ bool any_not_finite(const uint16_t* v, uint32_t stride,
                                                uint32_t n_columns, uint32_t first,
                                                uint32_t n_frags) {
-  const uint32_t n_words = n_columns / 2;
   bool found = false;
-  for (uint32_t i = lane_index(); i < 8 * n_frags * n_words; i += kWarp) {
-    const uint16_t* row = v + (first + i / n_words) * stride;
-    found = found || any_not_finite<kIsF16>(reinterpret_cast<const uint32_t*>(row)[i % n_words]);
+  for (uint32_t r = 0; r < 8 * n_frags; ++r) {
+    const auto* const row = reinterpret_cast<const uint32_t*>(v + (first + r) * stride);
+    for (uint32_t i = lane_index(); i < n_columns / 2; i += kWarp) {
+      found = found || any_not_finite<kIsF16>(row[i]);
+    }
   }
   return __any_sync(kAllLanes, found);
 }
@@ -214,6 +228,57 @@ __device__ __forceinline__ float weight_of(float largest, float denominator, flo
   return denominator == 0 ? 0 : exp_of(base - top);
 }
 
+// Where the result of a query row goes, and what has a part in its softmax beside positions.
+struct FlashTarget {
+  const AttendParams& p;
+  const FlashItem& tile;
+  uint32_t kv_head, n_heads;
+
+  [[nodiscard]] __device__ uint32_t head_of(uint32_t row) const {
+    return kv_head * n_heads + row % n_heads;
+  }
+  [[nodiscard]] __device__ bool has_sink() const {
+    return p.sinks != nullptr && tile.n_splits == 1;
+  }
+  [[nodiscard]] __device__ float* output(uint32_t row) const {
+    const uint64_t token = tile.first_token + row / n_heads;
+    return p.o.data + token * p.o.stride + head_of(row) * p.v.head_dim;
+  }
+  // Of a sequence that is split.
+  [[nodiscard]] __device__ float* part(uint32_t row) const {
+    return split_of(p, tile.slot + row / n_heads * tile.n_splits + tile.split, head_of(row));
+  }
+};
+
+// The 16 rows that a warp has to itself, from its registers. As rows that warps share are stored.
+template <uint32_t kMaxV>
+__device__ __forceinline__ void store_rows(const FlashTarget& target, uint32_t first_row,
+                                           uint32_t n_rows, const FlashRows<kMaxV>& rows) {
+  const AttendParams& p = target.p;
+  BP_UNROLL
+  for (uint32_t h = 0; h < 2; ++h) {
+    const float own = sum_of_row(rows.denominator[h]);
+    const uint32_t row = first_row + h * 8 + lane_index() / 4;
+    if (row >= n_rows) continue;
+    const float sink = target.has_sink() ? p.sinks[target.head_of(row)] : -INFINITY;
+    const float top = fmaxf(sink, rows.largest[h]), base = top == -INFINITY ? 0 : top;
+    const float weight = weight_of(rows.largest[h], own, base);
+    const float denominator = (target.has_sink() ? exp_of(sink - base) : 0) + weight * own;
+    const bool is_part = target.tile.n_splits > 1;
+    float* const to = is_part ? target.part(row) + 2 : target.output(row);
+    if (is_part && lane_index() % 4 == 0) to[-2] = top, to[-1] = denominator;
+    BP_UNROLL
+    for (uint32_t f = 0; f < kMaxV / 8; ++f) {
+      BP_UNROLL
+      for (uint32_t i = 0; i < 2; ++i) {
+        const uint32_t d = f * 8 + lane_index() % 4 * 2 + i;
+        const float sum = weight != 0 ? weight * rows.sums[f][2 * h + i] : 0;
+        if (d < p.v.head_dim) to[d] = is_part ? sum : sum / denominator;
+      }
+    }
+  }
+}
+
 template <bp_dtype kKeys, bp_dtype kValues, uint32_t kMaxV>
 __global__ void __launch_bounds__(kFlashWarps* kWarp)
     flash_attend(const __grid_constant__ AttendParams p) {
@@ -270,12 +335,13 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
       float scores[8][4];
       multiply_keys<Tile::kKeysAreF16>(q + first_row * shapes.k_stride, tiles.k(stage),
                                        shapes.k_stride, shapes.k_columns, first, n_frags, scores);
-      weigh(p, seen, t * kFlashPositions + first, n_frags, scores, rows);
       const uint32_t tile_begin = t * kFlashPositions, tile_end = tile_begin + kFlashPositions;
-      const bool is_edge =
+      const bool is_edge = tile_begin < common.begin || tile_end > common.end;
+      weigh(p, seen, is_edge, tile_begin + first, n_frags, scores, rows);
+      const bool differs =
           max(tile_begin, all.begin) < common.begin || min(tile_end, all.end) > common.end;
       const uint16_t* v = tiles.v(stage);
-      if (is_edge && any_not_finite<Tile::kValuesAreF16>(v, shapes.v_stride, shapes.v_columns,
+      if (differs && any_not_finite<Tile::kValuesAreF16>(v, shapes.v_stride, shapes.v_columns,
                                                          first, n_frags)) {
         add_seen_values<Tile::kValuesAreF16>(v, shapes.v_stride, shapes.v_columns, seen, tile_begin,
                                              first, n_frags, scores, rows);
@@ -290,6 +356,11 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
       close_copies();
     }
   }
+  const FlashTarget target{p, tile, kv_head, n_heads};
+  if (!shares_rows) {
+    store_rows(target, first_row, n_rows, rows);
+    return;
+  }
   __syncthreads();
 
   auto* const floats = reinterpret_cast<float*>(shared_bytes);
@@ -297,27 +368,25 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
   const FlashPartials partials{floats, floats + kSlots, floats + 2 * kSlots, shapes.v_columns + 4};
   store_partials(rows, shapes.v_columns, partials);
   __syncthreads();
-  const uint32_t step = shares_rows ? 16 : kSlots;  // from a slot of a row to its next one
   for (uint32_t i = threadIdx.x; i < n_rows * p.v.head_dim; i += blockDim.x) {
     const uint32_t row = i / p.v.head_dim, d = i % p.v.head_dim;
-    const uint32_t token = tile.first_token + row / n_heads;
-    const uint32_t head = kv_head * n_heads + row % n_heads;
-    const bool has_sink = p.sinks != nullptr && tile.n_splits == 1;
-    float top = has_sink ? p.sinks[head] : -INFINITY;
-    for (uint32_t s = row; s < kSlots; s += step) top = fmaxf(top, partials.largest[s]);
+    const float sink = target.has_sink() ? p.sinks[target.head_of(row)] : -INFINITY;
+    float top = sink;
+    BP_UNROLL
+    for (uint32_t s = row; s < kSlots; s += 16) top = fmaxf(top, partials.largest[s]);
     const float base = top == -INFINITY ? 0 : top;
-    float denominator = has_sink ? exp_of(p.sinks[head] - base) : 0, sum = 0;
-    for (uint32_t s = row; s < kSlots; s += step) {
+    float denominator = target.has_sink() ? exp_of(sink - base) : 0, sum = 0;
+    BP_UNROLL
+    for (uint32_t s = row; s < kSlots; s += 16) {
       const float weight = weight_of(partials.largest[s], partials.denominator[s], base);
       denominator += weight * partials.denominator[s];
       if (weight != 0) sum += weight * partials.sums[s * partials.stride + d];
     }
     if (tile.n_splits == 1) {
-      p.o.data[static_cast<uint64_t>(token) * p.o.stride + head * p.v.head_dim + d] =
-          sum / denominator;
+      target.output(row)[d] = sum / denominator;
       continue;
     }
-    float* out = split_of(p, tile.slot + row / n_heads * tile.n_splits + tile.split, head);
+    float* const out = target.part(row);
     if (d == 0) out[0] = top, out[1] = denominator;
     out[2 + d] = sum;
   }

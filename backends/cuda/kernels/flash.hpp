@@ -52,8 +52,13 @@ struct FlashItemsParams {
 // Null where the types or the sizes are not for these kernels.
 [[nodiscard]] Kernel<AttendParams> flash_kernel(const AttendParams& p);
 
+// Heads of a token that a block has: many where few sequences are split, so that most of the work
+// is writing rows in their new form.
+[[nodiscard]] constexpr uint32_t heads_of_fold(uint32_t n_rows, uint32_t n_heads) {
+  return n_rows < 64 ? 1 : n_heads < 16 ? n_heads : 16;
+}
 [[nodiscard]] inline Geometry fold_splits_geometry(const AttendParams& p) {
-  return {{p.n_rows, p.n_heads, 1}, 128, 0};
+  return {{p.n_rows, divide_up(p.n_heads, heads_of_fold(p.n_rows, p.n_heads)), 1}, 128, 0};
 }
 [[nodiscard]] Kernel<AttendParams> fold_splits_kernel();
 

@@ -58,15 +58,17 @@ __device__ __forceinline__ void load_queries(const AttendParams& p, const FlashI
                                              uint32_t kv_head, uint32_t n_heads,
                                              const FlashShapes& shapes, uint16_t* q) {
   const uint32_t n_rows = tile.n_tokens * n_heads, dim = p.k.head_dim;
-  const uint32_t n_used = (n_rows + 15) / 16 * 16 * shapes.k_columns;
-  for (uint32_t i = threadIdx.x; i < n_used; i += blockDim.x) {
-    const uint32_t row = i / shapes.k_columns, d = i % shapes.k_columns;
-    float value = 0;
-    if (row < n_rows && d < dim) {
-      const uint64_t token = tile.first_token + row / n_heads;
-      value = p.q.data[token * p.q.stride + (kv_head * n_heads + row % n_heads) * dim + d];
+  const uint32_t n_used = (n_rows + 15) / 16 * 16;
+  for (uint32_t row = warp_index(); row < n_used; row += kFlashWarps) {
+    const uint64_t token = tile.first_token + row / n_heads;
+    const float* const from =
+        p.q.data + token * p.q.stride + (kv_head * n_heads + row % n_heads) * dim;
+    auto* const to = reinterpret_cast<uint32_t*>(q + row * shapes.k_stride);
+    for (uint32_t d = 2 * lane_index(); d < shapes.k_columns; d += 2 * kWarp) {
+      const float low = row < n_rows && d < dim ? from[d] : 0;
+      const float high = row < n_rows && d + 1 < dim ? from[d + 1] : 0;
+      to[d / 2] = pack_halves<kIsF16>(low, high);
     }
-    q[row * shapes.k_stride + d] = kIsF16 ? f16_bits(value) : bf16_bits(value);
   }
 }
 
@@ -84,19 +86,40 @@ struct FlashSource {
   uint32_t kv_head;
   Positions seen;
 
-  // n_pieces of 16 bytes of each row, those behind its end zeros.
-  __device__ void copy(const KvPlane& plane, uint32_t tile, uint32_t n_pieces, uint8_t* to,
-                       uint32_t stride_bytes) const {
-    for (uint32_t i = threadIdx.x; i < kFlashPositions * n_pieces; i += blockDim.x) {
-      const uint32_t row = i / n_pieces, piece = i % n_pieces;
-      const uint32_t position = tile * kFlashPositions + row;
-      const bool is_there =
-          position >= seen.begin && position < seen.end && piece * 16 < plane.row_bytes;
-      const uint32_t at = is_there ? position : seen.begin;
-      const auto block = static_cast<uint32_t>(blocks[at / plane.block_size]);
-      const uint8_t* from = kv_row(plane, block, kv_head, at % plane.block_size);
-      copy_async(to + row * stride_bytes + piece * 16, is_there ? from + piece * 16 : from,
-                 is_there ? 16 : 0);
+  // Rows of a plane in shared memory: n_pieces of 16 bytes of each, those behind its end zeros.
+  struct Target {
+    const KvPlane& plane;
+    uint32_t n_pieces;
+    uint8_t* to;
+    uint32_t stride_bytes;
+  };
+  // Eight threads have a row. Where all of a thread's rows lie is asked for at once, before the
+  // first copy: the table of blocks is far away.
+  __device__ void copy(uint32_t tile, const Target& of_k, const Target& of_v) const {
+    constexpr uint32_t kThreadsOfRow = 8, kRows = kFlashWarps * kWarp / kThreadsOfRow;
+    constexpr uint32_t kTurns = kFlashPositions / kRows;
+    const uint32_t first = threadIdx.x / kThreadsOfRow, block_size = p.k.block_size;
+    uint32_t block[kTurns], slot[kTurns];
+    bool is_there[kTurns];
+    BP_UNROLL
+    for (uint32_t i = 0; i < kTurns; ++i) {
+      const uint32_t position = tile * kFlashPositions + first + i * kRows;
+      is_there[i] = position >= seen.begin && position < seen.end;
+      const uint32_t at = is_there[i] ? position : seen.begin, number = at / block_size;
+      slot[i] = at - number * block_size;
+      block[i] = static_cast<uint32_t>(blocks[number]);
+    }
+    BP_UNROLL
+    for (uint32_t i = 0; i < kTurns; ++i) {
+      for (const Target* target : {&of_k, &of_v}) {
+        const uint8_t* const from = kv_row(target->plane, block[i], kv_head, slot[i]);
+        uint8_t* const to = target->to + (first + i * kRows) * target->stride_bytes;
+        for (uint32_t piece = threadIdx.x % kThreadsOfRow; piece < target->n_pieces;
+             piece += kThreadsOfRow) {
+          const bool is_read = is_there[i] && piece * 16 < target->plane.row_bytes;
+          copy_async(to + piece * 16, is_read ? from + piece * 16 : from, is_read ? 16 : 0);
+        }
+      }
     }
   }
 };
@@ -118,8 +141,8 @@ class FlashTileOfHalves {
 
   __device__ void copy(uint32_t tile, uint32_t stage) const {
     const AttendParams& p = source_.p;
-    source_.copy(p.k, tile, shapes_.k_columns / 8, bytes(k(stage)), shapes_.k_stride * 2);
-    source_.copy(p.v, tile, shapes_.v_columns / 8, bytes(v(stage)), shapes_.v_stride * 2);
+    source_.copy(tile, {p.k, shapes_.k_columns / 8, bytes(k(stage)), shapes_.k_stride * 2},
+                 {p.v, shapes_.v_columns / 8, bytes(v(stage)), shapes_.v_stride * 2});
   }
   __device__ void widen() const {}
   __device__ uint16_t* k(uint32_t stage) const {
@@ -159,8 +182,8 @@ class FlashTileOfBytes {
 
   __device__ void copy(uint32_t tile, uint32_t) const {
     const AttendParams& p = source_.p;
-    source_.copy(p.k, tile, p.k.row_bytes / 16, raw_, p.k.row_bytes);
-    source_.copy(p.v, tile, p.v.row_bytes / 16, raw_of_v(), p.v.row_bytes);
+    source_.copy(tile, {p.k, p.k.row_bytes / 16, raw_, p.k.row_bytes},
+                 {p.v, p.v.row_bytes / 16, raw_of_v(), p.v.row_bytes});
   }
   __device__ void widen() const {
     widen_rows<kKeys>(source_.p.k, raw_, shapes_.k_columns, shapes_.k_stride, k(0));

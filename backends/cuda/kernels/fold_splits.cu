@@ -24,28 +24,33 @@ __device__ __forceinline__ void fold_head(const AttendParams& p, uint32_t slot, 
 }
 
 __global__ void __launch_bounds__(128) fold_splits(const __grid_constant__ AttendParams p) {
-  const uint32_t t = blockIdx.x, head = blockIdx.y, n = p.v.head_dim;
+  const uint32_t t = blockIdx.x, n = p.v.head_dim;
+  const uint32_t n_together = heads_of_fold(p.n_rows, p.n_heads), head = blockIdx.y * n_together;
+  const uint32_t n_own = min(n_together, p.n_heads - head);
   float* out = p.o.data + static_cast<uint64_t>(t) * p.o.stride + head * n;
   const uint32_t sequence = p.step->sequence_of[t];
   const FlashSplits splits = p.work.splits[sequence];
   if (splits.n_splits > 1) {
     if (p.step->is_running[sequence] == 0) {
-      for (uint32_t d = threadIdx.x; d < n; d += blockDim.x) out[d] = 0;
+      for (uint32_t d = threadIdx.x; d < n_own * n; d += blockDim.x) out[d] = 0;
     } else {
       const uint32_t token = t - p.step->query_start[sequence];
-      fold_head(p, splits.slot + token * splits.n_splits, splits.n_splits, head, out);
+      const uint32_t slot = splits.slot + token * splits.n_splits;
+      for (uint32_t h = 0; h < n_own; ++h) {
+        fold_head(p, slot, splits.n_splits, head + h, out + h * n);
+      }
     }
   }
   if (p.form == XForm::kFloats) return;
   __syncthreads();
   uint8_t* prepared = p.prepared.data + t * p.prepared.stride_bytes;
   const uint32_t n_in = p.n_heads * n, first = head * n;
-  // The last head writes the zeros behind the last column too.
-  const uint32_t end = head + 1 < p.n_heads ? n : columns_of_form(p.form, n_in) - first;
+  // The last heads write the zeros behind the last column too.
+  const bool is_last = head + n_own == p.n_heads;
+  const uint32_t end = is_last ? columns_of_form(p.form, n_in) - first : n_own * n;
   for (uint32_t at = threadIdx.x * kRunOfBytes; at < end; at += blockDim.x * kRunOfBytes) {
     float values[kRunOfBytes];
-    BP_UNROLL
-    for (uint32_t i = 0; i < kRunOfBytes; ++i) values[i] = at + i < n ? out[at + i] : 0;
+    read_run(out, at, n_own * n, values);
     write_run(p.form, values, prepared, n_in, first + at);
   }
 }

@@ -28,11 +28,11 @@ struct NormParams {
 [[nodiscard]] constexpr uint32_t norm_warps(uint32_t group) {
   return group <= 128 ? 1 : group <= 1024 ? 4 : 8;
 }
-// A block for each group of a row.
-[[nodiscard]] inline Geometry norm_geometry(const NormParams& p) {
-  return {{p.n_rows, p.width / p.group, 1}, norm_warps(p.group) * 32, 0};
-}
+// Whether a thread keeps its columns in registers, four neighbours at a time: the rows of a model.
+[[nodiscard]] bool is_wide(const NormParams& p);
 
-[[nodiscard]] Kernel<NormParams> norm_kernel();
+// A block for each group of a row.
+[[nodiscard]] Geometry norm_geometry(const NormParams& p);
+[[nodiscard]] Kernel<NormParams> norm_kernel(const NormParams& p);
 
 }  // namespace bp::cuda

@@ -17,12 +17,13 @@ __global__ void __launch_bounds__(128) prepare(const __grid_constant__ PreparePa
   uint8_t* out = p.out.data + static_cast<uint64_t>(blockIdx.x) * p.out.stride_bytes;
   const uint32_t first = (blockIdx.y * 128 + threadIdx.x) * kRunOfBytes;
   if (first >= columns_of_form(p.form, p.n_in)) return;
-  float values[16];
-  BP_UNROLL
-  for (uint32_t i = 0; i < 16; ++i) values[i] = first + i < p.n_in ? a[first + i] : 0;
+  float values[16], others[16];
+  read_run(a, first, p.n_in, values);
   if (b != nullptr) {
+    read_run(b, first, p.n_in, others);
+    BP_UNROLL
     for (uint32_t i = 0; i < 16; ++i) {
-      if (first + i < p.n_in) values[i] = compute(e, values[i], b[first + i]);
+      if (first + i < p.n_in) values[i] = compute(e, values[i], others[i]);
     }
   }
   write_run(p.form, values, out, p.n_in, first);

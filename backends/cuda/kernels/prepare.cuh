@@ -63,6 +63,22 @@ __device__ __forceinline__ void write_run(XForm form, const float (&x)[16], uint
     write_halves(x, row, first, form == XForm::kF16);
   }
 }
+// Columns [first, first + 16) of a row of n; zeros behind the last one.
+__device__ __forceinline__ void read_run(const float* row, uint32_t first, uint32_t n,
+                                         float (&values)[16]) {
+  const float* const from = row + first;
+  if (first + 16 <= n && reinterpret_cast<uintptr_t>(from) % 16 == 0) {
+    BP_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) {
+      const float4 four = reinterpret_cast<const float4*>(from)[i];
+      values[4 * i] = four.x, values[4 * i + 1] = four.y;
+      values[4 * i + 2] = four.z, values[4 * i + 3] = four.w;
+    }
+    return;
+  }
+  BP_UNROLL
+  for (uint32_t i = 0; i < 16; ++i) values[i] = first + i < n ? from[i] : 0;
+}
 // Columns that a row has in its new form.
 __device__ __forceinline__ uint32_t columns_of_form(XForm form, uint32_t n_in) {
   const bool is_bytes = form == XForm::kBytes || form == XForm::kBytesOf32;

@@ -65,6 +65,30 @@ inline uint8_t e4m3_bits(float x) {
 
 #endif
 
+// 2^x to 22 bits; what would be denormal is 0.
+__device__ __forceinline__ float exp2_fast(float x) {
+#if defined(__CUDACC__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
+// 16 bytes that are read once: they do not displace what is read again.
+__device__ __forceinline__ uint4 stream_16(const uint8_t* at) {
+#if defined(__CUDACC__)
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(at));
+  return x;
+#else
+  return *reinterpret_cast<const uint4*>(at);
+#endif
+}
+
 // Two 8-bit floats of a register's low half, the first in its low byte.
 __device__ __forceinline__ float2 e4m3_pair(uint32_t bits) {
 #if defined(__CUDACC__)

@@ -41,7 +41,7 @@ void add_norm(Planner& planner, const NormSpec& spec) {
     if (p.form != XForm::kFloats) {
       p.prepared = {c.bytes(prepared.buffer), prepared_bytes(prepared.n_in)};
     }
-    return c.stream.launch(norm_kernel(), norm_geometry(p), p);
+    return c.stream.launch(norm_kernel(p), norm_geometry(p), p);
   });
 }
 
