@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const ProductParams& p = part_of_all.p;
   const uint32_t block = part_of_all.block;
   using P = Packed<kDtype>;
-  constexpr uint32_t kColumns = product_columns_together(kRows);
+  constexpr uint32_t kColumns = product_columns_together(kDtype, kRows);
   const ProductPlace at = place_of<kRows, kColumns>(p, block);
   const uint32_t n_in = p.weight.n_columns, n_chunks = n_in / kChunk;
   const uint8_t* x = p.prepared.data + x_row(p, at.first_row) * p.prepared.stride_bytes;

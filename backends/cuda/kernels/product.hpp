@@ -48,7 +48,7 @@ struct ProductParams {
   uint32_t n_columns = 0;     // of y, of a matrix
   uint32_t first_column = 0;  // row of the weight that gives column 0; 0 with groups
   // Another matrix of the type and width of the weight; y = activation(y) * (x . up + its bias).
-  // By the kernels of 1 to 8 rows, without groups.
+  // By the kernels of 1 to 32 rows, without groups.
   const uint8_t* up = nullptr;  // the row that gives column 0, or null
   const float* up_bias = nullptr;
   uint32_t gate_activation = 0;
@@ -98,12 +98,14 @@ inline constexpr uint32_t kProductRows = 8;   // that share one reading of the w
   return n_rows == 1 && (is_plain(dtype) || is_in_planes(dtype)) ? 1 : kProductRows;
 }
 // Columns of y, likewise.
-[[nodiscard]] constexpr uint32_t product_columns_together(uint32_t rows_together) {
-  return rows_together == 1 ? 4 : 2;
+[[nodiscard]] constexpr uint32_t product_columns_together(bp_dtype dtype, uint32_t rows_together) {
+  return rows_together == 1 || is_in_planes(dtype) ? 4 : 2;
 }
-// Warps that share the columns of x, by how often a warp would have to go around.
+// Warps that share the columns of x, by how often a warp would have to go around. Weights in planes
+// are asked for one turn ahead: a warp has at least four turns.
 [[nodiscard]] constexpr uint32_t product_slices(bp_dtype dtype, uint32_t n_in) {
-  const uint32_t n = divide_up(n_in, 32 * columns_of_lane(dtype));
+  const uint32_t n_turns = divide_up(n_in, 32 * columns_of_lane(dtype));
+  const uint32_t n = is_in_planes(dtype) ? n_turns / 4 : n_turns;
   return n >= kProductWarps ? kProductWarps : n >= 2 ? 2 : 1;
 }
 [[nodiscard]] Geometry product_geometry(const ProductParams& p);
@@ -112,6 +114,20 @@ inline constexpr uint32_t kProductRows = 8;   // that share one reading of the w
 // packed_rows those alone.
 [[nodiscard]] ProductsKernel product_rows_kernel(bp_dtype dtype, uint32_t n_rows);
 [[nodiscard]] ProductsKernel packed_rows_kernel(bp_dtype dtype, uint32_t n_rows);
+
+// ---- 2 to 32 rows of floats, on tensor cores: the same sums for any number of rows
+// ------------------------------------------------------------------------------
+
+inline constexpr uint32_t kSkinnyRows = 32;
+inline constexpr uint32_t kSkinnyWarps = 8;     // of a block, that share the columns of x
+inline constexpr uint32_t kSkinnyColumns = 16;  // of y, of a block
+
+// By floats of 8 and 16 bits, without groups.
+[[nodiscard]] constexpr bool has_skinny_product(bp_dtype dtype) {
+  return is_plain(dtype) && dtype != BP_DTYPE_F32;
+}
+[[nodiscard]] Geometry skinny_geometry(const ProductParams& p);
+[[nodiscard]] ProductsKernel skinny_kernel(bp_dtype dtype, uint32_t n_rows);
 
 // ---- more rows: tiles of 64 rows on tensor cores
 // -------------------------------------------------

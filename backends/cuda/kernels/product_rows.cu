@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const PartOfBlock part_of_all = part_of_block(all, column_block(all));
   const ProductParams& p = part_of_all.p;
   const uint32_t block = part_of_all.block;
-  constexpr uint32_t kColumns = product_columns_together(kRows);
+  constexpr uint32_t kColumns = product_columns_together(kDtype, kRows);
   const ProductPlace at = place_of<kRows, kColumns>(p, block);
   const uint32_t n_in = p.weight.n_columns;
   const uint32_t part = p.n_groups > 0 && p.x_is_shared == 0 ? at.first_row % p.n_groups : 0;

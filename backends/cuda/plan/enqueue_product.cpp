@@ -127,8 +127,7 @@ XForm form_of(const Prepared& prepared, uint32_t n_rows, const DeviceInfo& devic
 
 bool joins_gate(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
   if (shape.dtype == BP_DTYPE_NONE) return false;
-  const ProductKind kind = product_kind(shape, n_rows, device);
-  return kind == ProductKind::kRows || kind == ProductKind::kPackedRows;
+  return has_gated_kernel(product_kind(shape, n_rows, device));
 }
 
 void add_products(Planner& planner, std::span<const ProductSpec> specs) {

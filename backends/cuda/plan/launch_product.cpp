@@ -45,18 +45,29 @@ ProductsParams params_of(const StageContext& c, const Together& products) {
   return all;
 }
 
+// A gate and what it is applied to become one part.
+ProductsParams gated_params_of(const StageContext& c, const Together& products) {
+  ProductsParams all = params_of(c, products);
+  if (!products[0].is_gate) return all;
+  ProductParams& gate = all.parts[0];
+  const ProductParams& up = all.parts[1];
+  gate.up = up.weight.data + up.first_column * up.weight.row_bytes;
+  gate.up_bias = up.epilogue.bias;
+  gate.gate_activation = products[0].gate_activation;
+  all.n_parts = 1;
+  return all;
+}
+
+Status launch_skinny(const StageContext& c, const Together& products) {
+  ProductsParams all = gated_params_of(c, products);
+  const auto kernel = skinny_kernel(products[0].shape.dtype, all.parts[0].n_rows);
+  return c.stream.launch(kernel, lay_out_parts(all, 0, skinny_geometry), all);
+}
+
 Status launch_rows(const StageContext& c, const Together& products, bool is_packed) {
   const ProductShape& shape = products[0].shape;
-  ProductsParams all = params_of(c, products);
+  ProductsParams all = gated_params_of(c, products);
   for (ProductParams& p : all.parts) p.n_slices = product_slices(shape.dtype, shape.n_in);
-  if (products[0].is_gate) {
-    ProductParams& gate = all.parts[0];
-    const ProductParams& up = all.parts[1];
-    gate.up = up.weight.data + up.first_column * up.weight.row_bytes;
-    gate.up_bias = up.epilogue.bias;
-    gate.gate_activation = products[0].gate_activation;
-    all.n_parts = 1;
-  }
   const uint32_t n_rows = shape.n_groups > 0 ? 1 : all.parts[0].n_rows;
   const auto kernel = is_packed ? packed_rows_kernel(shape.dtype, n_rows)
                                 : product_rows_kernel(shape.dtype, n_rows);
@@ -243,6 +254,7 @@ Status launch_products(const StageContext& c, const Together& products) {
   const uint32_t n_rows = c.n_rows(first.y);
   if (n_rows == 0) return {};
   const ProductKind kind = first.kind(n_rows);
+  if (kind == ProductKind::kSkinny) return launch_skinny(c, products);
   if (kind == ProductKind::kRows || kind == ProductKind::kPackedRows) {
     return launch_rows(c, products, kind == ProductKind::kPackedRows);
   }

@@ -21,19 +21,30 @@ uint32_t most_splits(const ProductShape& shape) {
   return std::max(divide_up(shape.n_in, kTileDepth) / 2, 1u);
 }
 
-// Whether any number of rows up to n_rows is split: 9 are fewest, and from 33 on a block is wide.
+// The fewest rows that are multiplied in tiles.
+uint32_t fewest_tile_rows(const ProductShape& shape) {
+  return (shape.n_groups == 0 && has_skinny_product(shape.dtype) ? kSkinnyRows : kProductRows) + 1;
+}
+
+// Whether any number of rows up to n_rows is split: 9 are fewest (of expanded weights too), and
+// from 33 on a block is wide.
 bool any_split(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
   return tile_splits(shape, kProductRows + 1, device) > 1 ||
          (n_rows >= kWideTileRows && tile_splits(shape, kWideTileRows, device) > 1);
 }
 
-// Of rows up to n_rows. Splits times blocks are at most twice the multiprocessors, and a block has
-// one tile of partial sums for each split.
+// Two blocks of many rows for each multiprocessor, four of few, which have half of the columns.
+uint32_t blocks_wanted(uint32_t n_warps, const DeviceInfo& device) {
+  return (n_warps == kMostTileWarps ? 2 : 4) * device.n_multiprocessors;
+}
+
+// Of rows up to n_rows. Splits times blocks are at most as many as are wanted, and a block has one
+// tile of partial sums for each split.
 uint64_t partial_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
   if (!any_split(shape, n_rows, device)) return 0;
   constexpr uint64_t kBytesOfBlock =
       uint64_t{kTileRows} * kMostTileWarps * kTileColumnsOfWarp * sizeof(float);
-  const uint64_t of_blocks = 2 * device.n_multiprocessors * kBytesOfBlock;
+  const uint64_t of_blocks = blocks_wanted(kMostTileWarps, device) * kBytesOfBlock;
   const uint64_t of_splits =
       uint64_t{most_splits(shape)} * n_rows * shape.n_columns * sizeof(float);
   return std::min({kMostPartialBytes, of_blocks, of_splits});
@@ -45,6 +56,12 @@ ProductKind product_kind(const ProductShape& shape, uint32_t n_rows, const Devic
   const bool has_tiles = tile_kernel(shape.dtype, TileBy::kHalves).function != nullptr;
   const bool is_few = n_rows <= kProductRows || shape.dtype == BP_DTYPE_F32;
   const bool one_by_one = shape.n_groups > 0 && (!has_tiles || shape.n_matrices > kMaxExperts);
+  const bool by_library = device.has_matrix_library && is_half(shape.dtype);
+  const uint32_t most_skinny = by_library ? kLibraryRows - 1 : kSkinnyRows;
+  if (n_rows > 1 && n_rows <= most_skinny && shape.n_groups == 0 &&
+      has_skinny_product(shape.dtype)) {
+    return ProductKind::kSkinny;
+  }
   if (is_few || one_by_one) {
     return is_in_planes(shape.dtype) ? ProductKind::kPackedRows : ProductKind::kRows;
   }
@@ -89,7 +106,7 @@ uint32_t tile_warps(const ProductShape& shape, uint32_t n_rows) {
   return n >= kWideTileRows ? kMostTileWarps : kMostTileWarps / 2;
 }
 
-// As many as give each multiprocessor two blocks.
+// As many as give each multiprocessor its blocks.
 uint32_t tile_splits(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
   if (shape.n_groups > 0) return 1;
   const uint32_t n_blocks =
@@ -98,12 +115,13 @@ uint32_t tile_splits(const ProductShape& shape, uint32_t n_rows, const DeviceInf
   const uint64_t bytes_of_split = uint64_t{n_rows} * shape.n_columns * sizeof(float);
   const auto most = static_cast<uint32_t>(
       std::min<uint64_t>(most_splits(shape), kMostPartialBytes / bytes_of_split));
-  return std::clamp(2 * device.n_multiprocessors / n_blocks, 1u, std::max(most, 1u));
+  const uint32_t n_wanted = blocks_wanted(tile_warps(shape, n_rows), device);
+  return std::clamp(n_wanted / n_blocks, 1u, std::max(most, 1u));
 }
 
 uint64_t most_partial_bytes(const ProductShape& shape, uint32_t n_rows, const DeviceInfo& device) {
-  const ProductKind fewest = product_kind(shape, kProductRows + 1, device);
-  if (n_rows <= kProductRows || shape.n_groups > 0 ||
+  const ProductKind fewest = product_kind(shape, fewest_tile_rows(shape), device);
+  if (n_rows < fewest_tile_rows(shape) || shape.n_groups > 0 ||
       (!is_tiles(fewest) && fewest != ProductKind::kExpandedTiles)) {
     return 0;
   }

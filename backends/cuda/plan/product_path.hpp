@@ -11,6 +11,7 @@ namespace bp::cuda {
 enum class ProductKind {
   kRows,             // floats by widened weights
   kPackedRows,       // bytes by packed weights
+  kSkinny,           // few rows of floats on tensor cores, in 16 bits
   kTiles,            // on tensor cores, in 16 bits
   kByteTiles,        // likewise, in bytes
   kExpandedTiles,    // the weight made bf16 slice by slice, then tiles
@@ -30,7 +31,7 @@ struct ProductShape {
 inline constexpr uint32_t kWideTileRows = 33;  // tiles by kMostTileWarps
 inline constexpr uint32_t kMostTileWarps = 8;
 inline constexpr uint32_t kByteTileRows = 9;  // of weights in planes, where bytes are wanted at all
-inline constexpr uint32_t kLibraryRows = 64;  // of 16-bit weights
+inline constexpr uint32_t kLibraryRows = 9;   // of 16-bit weights; up to there skinny products
 inline constexpr uint32_t kFp8LibraryRows = 64;  // of 8-bit floats, where such products are wanted
 inline constexpr uint32_t kExpandedLibraryRows = 256;  // of other weights
 inline constexpr uint64_t kSliceBytes = 32u << 20;     // of an expanded weight: it stays in the L2
@@ -38,6 +39,11 @@ inline constexpr uint64_t kMostPartialBytes = 16u << 20;
 
 [[nodiscard]] ProductKind product_kind(const ProductShape& shape, uint32_t n_rows,
                                        const DeviceInfo& device);
+// Whether the product of gate and up applies the activation.
+[[nodiscard]] constexpr bool has_gated_kernel(ProductKind kind) {
+  return kind == ProductKind::kRows || kind == ProductKind::kPackedRows ||
+         kind == ProductKind::kSkinny;
+}
 [[nodiscard]] XForm form_of(ProductKind kind, bp_dtype dtype);
 
 [[nodiscard]] constexpr bool is_tiles(ProductKind kind) {

@@ -89,7 +89,8 @@ TEST(CudaGatedMlp, FewRowsOfFloatsTakeTwoLaunches) {
 
 TEST(CudaGatedMlp, WeightsOfTwoTypesAreGatedByALaunchOfItsOwn) {
   EXPECT_EQ(launched_for(BP_DTYPE_BF16, BP_DTYPE_F32, 2),
-            (Names{"product_rows_BF16_8", "product_rows_F32_8", "map", "product_rows_BF16_8"}));
+            (Names{"prepare", "product_skinny_BF16_8", "product_rows_F32_8", "prepare",
+                   "product_skinny_BF16_8"}));
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ TEST(Geometry, ProductsCoverRowsAndColumns) {
           p.n_slices = n_slices;
           const Geometry g = product_geometry(p);
           const uint32_t together = product_rows_together(dtype, n_rows);
-          const uint32_t columns = product_columns_together(together) * kProductWarps / n_slices;
+          const uint32_t columns =
+              product_columns_together(dtype, together) * kProductWarps / n_slices;
           EXPECT_GE(uint64_t{g.grid[0]} * columns, n_columns);
           EXPECT_GE(uint64_t{g.grid[1]} * together, n_rows);
           EXPECT_LE(g.grid[1], kMaxGridY);
@@ -94,15 +95,17 @@ TEST(Geometry, FoldsOfTheWidestProductsFit) {
 
 TEST(Geometry, SlicesGiveEveryLaneWork) {
   EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 1024), 1u);
-  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 2048), 2u);
-  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 4096), 4u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 4096), 1u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 8192), 2u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 14336), 2u);
+  EXPECT_EQ(product_slices(BP_DTYPE_Q4_K, 16384), 4u);
   EXPECT_EQ(product_slices(BP_DTYPE_F8_E4M3, 1024), 2u);
   EXPECT_EQ(product_slices(BP_DTYPE_BF16, 256), 1u);
   EXPECT_EQ(product_slices(BP_DTYPE_BF16, 4096), 4u);
 }
 
 TEST(Geometry, NormsHaveABlockOfWholeWarpsForEachGroup) {
-  for (const uint32_t group : {7u, 64u, 128u, 129u, 1024u, 4096u}) {
+  for (const uint32_t group : {7u, 64u, 128u, 129u, 1024u, 4096u, 16384u, 16388u}) {
     NormParams p;
     p.n_rows = 5;
     p.group = group;
@@ -111,7 +114,8 @@ TEST(Geometry, NormsHaveABlockOfWholeWarpsForEachGroup) {
     EXPECT_EQ(g.grid[0], 5u);
     EXPECT_EQ(g.grid[1], 3u);
     EXPECT_EQ(g.n_threads % 32, 0u);
-    EXPECT_LE(g.n_threads, 256u);
+    EXPECT_LE(g.n_threads, is_wide(p) ? 1024u : 256u);
+    EXPECT_EQ(is_wide(p), group == 4096 || group == 16384) << group;
   }
 }
 

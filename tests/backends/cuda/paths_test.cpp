@@ -35,8 +35,12 @@ TEST(ProductPath, IsByTypeAndRows) {
   for (const auto& [dtype, n_rows, without, with] : {
            Expected{BP_DTYPE_F32, 1, K::kRows, K::kRows},
            {BP_DTYPE_F32, 4096, K::kRows, K::kRows},
-           {BP_DTYPE_BF16, 8, K::kRows, K::kRows},
-           {BP_DTYPE_BF16, 9, K::kTiles, K::kTiles},
+           {BP_DTYPE_BF16, 1, K::kRows, K::kRows},
+           {BP_DTYPE_BF16, 2, K::kSkinny, K::kSkinny},
+           {BP_DTYPE_BF16, 8, K::kSkinny, K::kSkinny},
+           {BP_DTYPE_BF16, 9, K::kSkinny, K::kLibrary},
+           {BP_DTYPE_BF16, 32, K::kSkinny, K::kLibrary},
+           {BP_DTYPE_BF16, 33, K::kTiles, K::kLibrary},
            {BP_DTYPE_BF16, 64, K::kTiles, K::kLibrary},
            {BP_DTYPE_F8_E4M3, 64, K::kTiles, K::kTiles},
            {BP_DTYPE_F8_E4M3, 256, K::kTiles, K::kExpandedLibrary},
@@ -70,7 +74,8 @@ TEST(ProductPath, BytesAndEightBitFloatsAreChoices) {
   EXPECT_EQ(most_partial_bytes(shape(BP_DTYPE_Q4_K), 64, bytes),
             most_partial_bytes(shape(BP_DTYPE_Q4_K), 64, device(true)));
 
-  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 8, fp8), K::kRows);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 1, fp8), K::kRows);
+  EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 32, fp8), K::kSkinny);
   EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 63, fp8), K::kTiles);
   EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E4M3), 64, fp8), K::kFp8Library);
   EXPECT_EQ(product_kind(shape(BP_DTYPE_F8_E5M2), 4096, fp8), K::kFp8Library);
@@ -96,6 +101,7 @@ TEST(ProductPath, ExpertsAreSortedFromNineRowsOn) {
 TEST(ProductPath, XIsInTheFormOfItsKernel) {
   EXPECT_EQ(form_of(ProductKind::kRows, BP_DTYPE_BF16), XForm::kFloats);
   EXPECT_EQ(form_of(ProductKind::kPackedRows, BP_DTYPE_Q4_K), XForm::kBytes);
+  EXPECT_EQ(form_of(ProductKind::kSkinny, BP_DTYPE_F8_E4M3), XForm::kBf16);
   EXPECT_EQ(form_of(ProductKind::kTiles, BP_DTYPE_Q4_K), XForm::kBf16);
   EXPECT_EQ(form_of(ProductKind::kLibrary, BP_DTYPE_F16), XForm::kF16);
   EXPECT_EQ(form_of(ProductKind::kByteTiles, BP_DTYPE_Q4_K), XForm::kBytesOf32);
@@ -104,7 +110,7 @@ TEST(ProductPath, XIsInTheFormOfItsKernel) {
 
 // The products that tiles are launched for.
 std::vector<ProductShape> launched(const ProductShape& s) {
-  if (product_kind(s, kProductRows + 1, device(false)) == ProductKind::kTiles) return {s};
+  if (product_kind(s, kSkinnyRows + 1, device(false)) == ProductKind::kTiles) return {s};
   std::vector<ProductShape> slices;
   for (uint32_t first = 0; first < s.n_columns; first += columns_of_slice(s)) {
     slices.push_back(slice_of(s, first));
@@ -118,7 +124,8 @@ void expect_splits_fit(const ProductShape& s, uint32_t most_rows) {
   const uint64_t n_bytes = most_partial_bytes(s, most_rows, device(false));
   EXPECT_LE(n_bytes, kMostPartialBytes);
   for (const ProductShape& part : launched(s)) {
-    for (uint32_t n = 9; n <= most_rows; n += n < 130 ? 1 : 5) {
+    const bool is_skinny = product_kind(s, kSkinnyRows, device(false)) == ProductKind::kSkinny;
+    for (uint32_t n = is_skinny ? kSkinnyRows + 1 : 9; n <= most_rows; n += n < 130 ? 1 : 5) {
       const uint32_t n_splits = tile_splits(part, n, device(false));
       ASSERT_GE(n_splits, 1u);
       ASSERT_LE(n_splits, std::max(divide_up(s.n_in, kTileDepth) / 2, 1u));
