@@ -241,8 +241,11 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
 
 void print_table(const BenchOptions& options, const Cost& cost, const Machine& machine,
                  const std::vector<Measured>& results) {
-  fmt::print("{}\n{}, {} threads: reads {:.1f} GB/s, int8 {:.2f} TOPS\n\n", options.model.model,
-             machine.cpu, machine.n_threads, machine.bandwidth_gb_s, machine.int8_tops);
+  fmt::print("{}\n{}, {} threads", options.model.model, machine.cpu, machine.n_threads);
+  if (machine.bandwidth_gb_s > 0) {
+    fmt::print(": reads {:.1f} GB/s, int8 {:.2f} TOPS", machine.bandwidth_gb_s, machine.int8_tops);
+  }
+  fmt::print("\n\n");
   fmt::print("{:<8} {:>9} {:>8} {:>12}\n", "", "SEQUENCES", "DEPTH", "TOKENS/S");
   for (const Measured& m : results) {
     fmt::print("{:<8} {:>9} {:>8} {:>12.1f}  {}\n", m.kind, m.n_sequences, m.depth, m.tokens_s,
@@ -301,7 +304,10 @@ Status bench(const BenchOptions& options) {
   BP_TRY(runtime::allocate_kv(compiled, n_blocks, compiled.limits.max_sequences + 1));
   BP_TRY(compiled.executable.warm_up(nullptr));
   BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks).run(depths));
-  const Machine machine = probe_machine(runtime->n_threads());
+  // What the processor can do says nothing of a backend that has memory of its own.
+  const bool is_on_processor = compiled.memory.is_dedicated == 0;
+  const Machine machine = is_on_processor ? probe_machine(runtime->n_threads())
+                                          : name_machine(runtime->n_threads());
   if (options.json) {
     print_json(options, machine, results);
   } else {

@@ -121,11 +121,13 @@ std::string cpu_name() {
 
 }  // namespace
 
+Machine name_machine(uint32_t n_threads) {
+  return {cpu_name(), n_threads};
+}
+
 Machine probe_machine(uint32_t n_threads) {
   const ProbeKernels kernels = choose_probe_kernels();
-  Machine machine;
-  machine.cpu = cpu_name();
-  machine.n_threads = n_threads;
+  Machine machine = name_machine(n_threads);
   machine.bandwidth_gb_s = read_bandwidth_gb_s(n_threads, kernels.read);
   machine.int8_tops = int8_peak_tops(n_threads, kernels.dot);
   return machine;

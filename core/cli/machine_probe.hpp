@@ -9,10 +9,13 @@ namespace bp::cli {
 struct Machine {
   std::string cpu;  // model name of the first CPU
   uint32_t n_threads = 0;
+  // 0 where they were not measured.
   double bandwidth_gb_s = 0;  // reading memory beyond the caches, every cache line consumed
   double int8_tops = 0;       // multiply and add counted as two; dot products of the vector units
 };
 
+// Without its ceilings.
+Machine name_machine(uint32_t n_threads);
 // Takes about two seconds, with all threads busy.
 Machine probe_machine(uint32_t n_threads);
 
