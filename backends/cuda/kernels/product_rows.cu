@@ -1,5 +1,5 @@
-// Up to 8 rows of floats by weights widened to floats: a warp for two or four columns of y, whose
-// weights are read 8 or 16 columns of x at a time.
+// Up to 8 rows of floats by weights widened to floats, of plain types below f32 one row: a warp for
+// two or four columns of y, whose weights are read 8 or 16 columns of x at a time.
 
 #include "backends/cuda/kernels/formats/all.cuh"
 #include "backends/cuda/kernels/product_place.cuh"
@@ -94,16 +94,18 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
 
 ProductsKernel product_rows_kernel(bp_dtype dtype, uint32_t n_rows) {
   switch (dtype) {
-#define BP_CASE(NAME)                                                                       \
-  case BP_DTYPE_##NAME:                                                                     \
-    if (n_rows == 1) return {"product_rows_" #NAME "_1", product_rows<BP_DTYPE_##NAME, 1>}; \
-    return {"product_rows_" #NAME "_8", product_rows<BP_DTYPE_##NAME, kProductRows>};
-    BP_CUDA_PLAIN_FORMATS(BP_CASE)
+    case BP_DTYPE_F32:
+      if (n_rows > 1) return {"product_rows_F32_8", product_rows<BP_DTYPE_F32, kProductRows>};
+      return {"product_rows_F32_1", product_rows<BP_DTYPE_F32, 1>};
+#define BP_CASE(NAME)   \
+  case BP_DTYPE_##NAME: \
+    return {"product_rows_" #NAME "_1", product_rows<BP_DTYPE_##NAME, 1>};
+      BP_CUDA_SMALL_FLOAT_FORMATS(BP_CASE)
 #undef BP_CASE
 #define BP_CASE(NAME)   \
   case BP_DTYPE_##NAME: \
     return {"product_rows_" #NAME, product_rows<BP_DTYPE_##NAME, kProductRows>};
-    BP_CUDA_OTHER_FORMATS(BP_CASE)
+      BP_CUDA_OTHER_FORMATS(BP_CASE)
 #undef BP_CASE
     default:
       return {};

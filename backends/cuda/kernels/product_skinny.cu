@@ -2,6 +2,7 @@
 // from memory to the registers of tensor cores. They are what takes time, so nothing waits for
 // anything until all of them are read: warps take turns along the columns of x, and meet once.
 
+#include "backends/cuda/kernels/formats/families.hpp"
 #include "backends/cuda/kernels/product_place.cuh"
 #include "backends/cuda/kernels/ptx.cuh"
 
@@ -154,10 +155,7 @@ ProductsKernel skinny_kernel(bp_dtype dtype, uint32_t n_rows) {
     if (n_rows <= 8) return {"product_skinny_" #NAME "_8", product_skinny<BP_DTYPE_##NAME, 1>};   \
     if (n_rows <= 16) return {"product_skinny_" #NAME "_16", product_skinny<BP_DTYPE_##NAME, 2>}; \
     return {"product_skinny_" #NAME "_32", product_skinny<BP_DTYPE_##NAME, 4>};
-    BP_CASE(F16)
-    BP_CASE(BF16)
-    BP_CASE(F8_E4M3)
-    BP_CASE(F8_E5M2)
+    BP_CUDA_SMALL_FLOAT_FORMATS(BP_CASE)
 #undef BP_CASE
     default:
       return {};

@@ -1,8 +1,9 @@
 #pragma once
 // The types that weights may have, by what their kernels are.
 
-// X(NAME): floats of 8 to 32 bits.
-#define BP_CUDA_PLAIN_FORMATS(X) X(F32) X(F16) X(BF16) X(F8_E4M3) X(F8_E5M2)
+// X(NAME): floats of 8 and 16 bits, and of 32 too.
+#define BP_CUDA_SMALL_FLOAT_FORMATS(X) X(F16) X(BF16) X(F8_E4M3) X(F8_E5M2)
+#define BP_CUDA_PLAIN_FORMATS(X) X(F32) BP_CUDA_SMALL_FLOAT_FORMATS(X)
 
 // X(NAME): blocks in planes, multiplied as signed bytes. In two lists, so that two files share the
 // time of compiling their kernels.
