@@ -164,8 +164,9 @@ Result<Memory> CudaDevice::allocate(MemoryKind kind, size_t n_bytes, const std::
 
 // A failure here has been or will be told by another call.
 void CudaDevice::release(MemoryKind kind, uint8_t* data, size_t) {
-  if (cudaSetDevice(index_) != cudaSuccess) return;
-  static_cast<void>(kind == MemoryKind::kDevice ? cudaFree(data) : cudaFreeHost(data));
+  if (cudaSetDevice(index_) == cudaSuccess) {
+    static_cast<void>(kind == MemoryKind::kDevice ? cudaFree(data) : cudaFreeHost(data));
+  }
   static_cast<void>(cudaGetLastError());
 }
 
