@@ -11,10 +11,10 @@ namespace bp::cuda {
 
 namespace {
 
-// Where the kernels of a product change, powers of two among them: the limits of the library are
+// Where the kernels of a product change, powers of two among them: most limits of the library are
 // such.
 std::set<uint32_t> numbers_of_rows(uint32_t most) {
-  std::set<uint32_t> numbers{kProductRows + 1, kSkinnyRows + 1, kWideTileRows, most};
+  std::set<uint32_t> numbers{kProductRows + 1, kSkinnyRows + 1, kWideTileRows, kLibraryRows, most};
   for (uint64_t n = 1; n <= most; n *= 2) numbers.insert(static_cast<uint32_t>(n));
   numbers.erase(numbers.upper_bound(most), numbers.end());
   numbers.erase(0);

@@ -237,8 +237,10 @@ struct FlashTarget {
   [[nodiscard]] __device__ uint32_t head_of(uint32_t row) const {
     return kv_head * n_heads + row % n_heads;
   }
-  [[nodiscard]] __device__ bool has_sink() const {
-    return p.sinks != nullptr && tile.n_splits == 1;
+  // A score without a value; -inf, which weighs nothing, where there is none or fold_splits adds
+  // it.
+  [[nodiscard]] __device__ float sink_of(uint32_t row) const {
+    return p.sinks != nullptr && tile.n_splits == 1 ? p.sinks[head_of(row)] : -INFINITY;
   }
   [[nodiscard]] __device__ float* output(uint32_t row) const {
     const uint64_t token = tile.first_token + row / n_heads;
@@ -260,10 +262,10 @@ __device__ __forceinline__ void store_rows(const FlashTarget& target, uint32_t f
     const float own = sum_of_row(rows.denominator[h]);
     const uint32_t row = first_row + h * 8 + lane_index() / 4;
     if (row >= n_rows) continue;
-    const float sink = target.has_sink() ? p.sinks[target.head_of(row)] : -INFINITY;
+    const float sink = target.sink_of(row);
     const float top = fmaxf(sink, rows.largest[h]), base = top == -INFINITY ? 0 : top;
     const float weight = weight_of(rows.largest[h], own, base);
-    const float denominator = (target.has_sink() ? exp_of(sink - base) : 0) + weight * own;
+    const float denominator = exp_of(sink - base) + weight * own;
     const bool is_part = target.tile.n_splits > 1;
     float* const to = is_part ? target.part(row) + 2 : target.output(row);
     if (is_part && lane_index() % 4 == 0) to[-2] = top, to[-1] = denominator;
@@ -370,12 +372,12 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < n_rows * p.v.head_dim; i += blockDim.x) {
     const uint32_t row = i / p.v.head_dim, d = i % p.v.head_dim;
-    const float sink = target.has_sink() ? p.sinks[target.head_of(row)] : -INFINITY;
+    const float sink = target.sink_of(row);
     float top = sink;
     BP_UNROLL
     for (uint32_t s = row; s < kSlots; s += 16) top = fmaxf(top, partials.largest[s]);
     const float base = top == -INFINITY ? 0 : top;
-    float denominator = target.has_sink() ? exp_of(sink - base) : 0, sum = 0;
+    float denominator = exp_of(sink - base), sum = 0;
     BP_UNROLL
     for (uint32_t s = row; s < kSlots; s += 16) {
       const float weight = weight_of(partials.largest[s], partials.denominator[s], base);

@@ -21,17 +21,6 @@ __device__ __forceinline__ uint32_t pack_halves(float low, float high) {
   return kIsF16 ? pack_f16(low, high) : pack_bf16(low, high);
 }
 template <bool kIsF16>
-__device__ __forceinline__ void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                uint32_t b1) {
-  const uint32_t b[2] = {b0, b1};
-  if constexpr (kIsF16) {
-    mma_f16(c, a, b);
-  } else {
-    mma_bf16(c, a, b);
-  }
-}
-
-template <bool kIsF16>
 __device__ __forceinline__ float value_of_half(uint16_t bits) {
   return kIsF16 ? f16_value(bits) : bf16_value(bits);
 }

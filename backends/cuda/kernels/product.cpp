@@ -23,7 +23,8 @@ Geometry lay_out_parts(ProductsParams& all, uint32_t dimension,
 Geometry product_geometry(const ProductParams& p) {
   const uint32_t n_rows = p.n_groups > 0 ? 1 : p.n_rows;
   const uint32_t rows_together = product_rows_together(p.weight.dtype, n_rows);
-  const uint32_t n_of_warp = product_columns_together(p.weight.dtype, rows_together) / (p.up == nullptr ? 1 : 2);
+  const uint32_t n_of_warp =
+      product_columns_together(p.weight.dtype, rows_together) / (p.up == nullptr ? 1 : 2);
   const uint32_t n_columns = kProductWarps / p.n_slices * n_of_warp;  // of a block
   const uint32_t n_blocks = divide_up(p.n_columns, n_columns);
   if (p.n_groups > 0) return {{p.n_rows * p.n_groups, n_blocks, 1}, kProductWarps * 32, 0};
@@ -31,8 +32,7 @@ Geometry product_geometry(const ProductParams& p) {
 }
 
 Geometry skinny_geometry(const ProductParams& p) {
-  const uint32_t n_of_block = kSkinnyColumns / (p.up == nullptr ? 1 : 2);
-  return {{divide_up(p.n_columns, n_of_block), 1, 1}, kSkinnyWarps * 32, 0};
+  return {{divide_up(p.n_columns, skinny_columns(p)), 1, 1}, kSkinnyWarps * 32, 0};
 }
 
 Geometry tile_geometry(const ProductParams& p, uint32_t n_warps, TileBy by) {

@@ -120,11 +120,15 @@ inline constexpr uint32_t kProductRows = 8;   // that share one reading of the w
 
 inline constexpr uint32_t kSkinnyRows = 32;
 inline constexpr uint32_t kSkinnyWarps = 8;     // of a block, that share the columns of x
-inline constexpr uint32_t kSkinnyColumns = 16;  // of y, of a block
+inline constexpr uint32_t kSkinnyColumns = 16;  // of a block: of y, or of gate and up together
 
 // By floats of 8 and 16 bits, without groups.
 [[nodiscard]] constexpr bool has_skinny_product(bp_dtype dtype) {
   return is_plain(dtype) && dtype != BP_DTYPE_F32;
+}
+// Columns of y of a block.
+[[nodiscard]] constexpr uint32_t skinny_columns(const ProductParams& p) {
+  return kSkinnyColumns / (p.up == nullptr ? 1 : 2);
 }
 [[nodiscard]] Geometry skinny_geometry(const ProductParams& p);
 [[nodiscard]] ProductsKernel skinny_kernel(bp_dtype dtype, uint32_t n_rows);

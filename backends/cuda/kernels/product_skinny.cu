@@ -3,8 +3,8 @@
 // anything until all of them are read: warps take turns along the columns of x, and meet once.
 
 #include "backends/cuda/kernels/formats/families.hpp"
+#include "backends/cuda/kernels/formats/plain.cuh"
 #include "backends/cuda/kernels/product_place.cuh"
-#include "backends/cuda/kernels/ptx.cuh"
 
 namespace bp::cuda {
 
@@ -23,13 +23,8 @@ struct Eights {
 template <float2 (*kWiden)(uint32_t)>
 struct EightsOfBytes {
   static constexpr uint32_t kBytes = 8;
-  __device__ static uint32_t widen(uint32_t pair) {
-    const float2 values = kWiden(pair);
-    return pack_bf16(values.x, values.y);
-  }
   __device__ static uint4 load(const uint8_t* at) {
-    const uint2 e = *reinterpret_cast<const uint2*>(at);
-    return {widen(e.x & 0xffffu), widen(e.x >> 16), widen(e.y & 0xffffu), widen(e.y >> 16)};
+    return widen_to_bf16<kWiden>(*reinterpret_cast<const uint2*>(at));
   }
 };
 template <>
@@ -42,21 +37,15 @@ struct Eights<BP_DTYPE_F8_E5M2> : EightsOfBytes<e5m2_pair> {};
 template <bp_dtype kDtype>
 __device__ __forceinline__ void multiply(float (&sums)[4], const uint4& w, const uint4& w_8_on,
                                          const uint4& x) {
-  const uint32_t a0[4] = {w.x, w_8_on.x, w.y, w_8_on.y}, b0[2] = {x.x, x.y};
-  const uint32_t a1[4] = {w.z, w_8_on.z, w.w, w_8_on.w}, b1[2] = {x.z, x.w};
-  if constexpr (kDtype == BP_DTYPE_F16) {
-    mma_f16(sums, a0, b0);
-    mma_f16(sums, a1, b1);
-  } else {
-    mma_bf16(sums, a0, b0);
-    mma_bf16(sums, a1, b1);
-  }
+  constexpr bool kIsF16 = kDtype == BP_DTYPE_F16;
+  multiply_halves<kIsF16>(sums, {w.x, w_8_on.x, w.y, w_8_on.y}, x.x, x.y);
+  multiply_halves<kIsF16>(sums, {w.z, w_8_on.z, w.w, w_8_on.w}, x.z, x.w);
 }
 
 // The row of the weight for column c of the block's 16: with `up` its own 8 follow the gate's.
 __device__ __forceinline__ const uint8_t* row_of_column(const ProductParams& p, uint32_t block,
                                                         uint32_t c) {
-  const uint32_t n_of_block = kSkinnyColumns / (p.up == nullptr ? 1 : 2);
+  const uint32_t n_of_block = skinny_columns(p);
   const uint64_t column = min(block * n_of_block + c % n_of_block, p.n_columns - 1);
   if (c >= n_of_block) return p.up + column * p.weight.row_bytes;
   return p.weight.data + (p.first_column + column) * p.weight.row_bytes;
@@ -75,7 +64,7 @@ __device__ __forceinline__ void store_sums(const ProductParams& p, uint32_t bloc
     for (uint32_t w = 0; w < kSkinnyWarps; ++w) sum += sums[w][c][row];
     return sum;
   };
-  const uint32_t n_of_block = kSkinnyColumns / (p.up == nullptr ? 1 : 2);
+  const uint32_t n_of_block = skinny_columns(p);
   Epilogue of_up = p.epilogue;
   of_up.bias = p.up_bias;
   for (uint32_t i = threadIdx.x; i < n_of_block * p.n_rows; i += blockDim.x) {

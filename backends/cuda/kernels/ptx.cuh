@@ -170,6 +170,18 @@ void mma_s8_16(int32_t (&c)[4], const uint32_t (&a)[2], uint32_t b, uint32_t sta
 
 #endif
 
+// c += a * b of either 16-bit type, k = 16.
+template <bool kIsF16>
+__device__ __forceinline__ void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                uint32_t b1) {
+  const uint32_t b[2] = {b0, b1};
+  if constexpr (kIsF16) {
+    mma_f16(c, a, b);
+  } else {
+    mma_bf16(c, a, b);
+  }
+}
+
 // ---- copies into shared memory
 // --------------------------------------------------------------------
 

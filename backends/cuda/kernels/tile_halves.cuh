@@ -92,17 +92,10 @@ struct TileEightBitFloats {
           first < m.n_columns ? *reinterpret_cast<const uint2*>(row + first) : uint2{0, 0};
     }
   }
-  __device__ static uint32_t widen(uint32_t pair) {
-    const float2 values = kWiden(pair);
-    return pack_bf16(values.x, values.y);
-  }
   __device__ static void store(const Raw& raw, uint32_t chunk, uint16_t* columns) {
     auto* to = reinterpret_cast<uint4*>(columns + chunk % 4 * 32);
     BP_UNROLL
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint2 e = raw.eights[i];
-      to[i] = {widen(e.x & 0xffffu), widen(e.x >> 16), widen(e.y & 0xffffu), widen(e.y >> 16)};
-    }
+    for (uint32_t i = 0; i < 4; ++i) to[i] = widen_to_bf16<kWiden>(raw.eights[i]);
   }
 };
 template <>
@@ -147,19 +140,13 @@ struct HalfTile {
     for (uint32_t k = 0; k < kTileDepth; k += 16) {
       uint32_t b[4];
       load_matrices(b, w.columns[matrix / 2 * 8 + row] + k + matrix % 2 * 8);
-      const uint32_t b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
       BP_UNROLL
       for (uint32_t m = 0; m < 4; ++m) {
         if (m * 16 >= n_rows) break;
         uint32_t a[4];
         load_matrices(a, x.rows[m * 16 + matrix % 2 * 8 + row] + k + matrix / 2 * 8);
-        if constexpr (W::kIsF16) {
-          mma_f16(sums[m][0], a, b0);
-          mma_f16(sums[m][1], a, b1);
-        } else {
-          mma_bf16(sums[m][0], a, b0);
-          mma_bf16(sums[m][1], a, b1);
-        }
+        multiply_halves<W::kIsF16>(sums[m][0], a, b[0], b[1]);
+        multiply_halves<W::kIsF16>(sums[m][1], a, b[2], b[3]);
       }
     }
   }

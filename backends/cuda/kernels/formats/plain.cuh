@@ -33,6 +33,16 @@ struct Format<BP_DTYPE_F16> : HalfFormat<f16_value> {};
 template <>
 struct Format<BP_DTYPE_BF16> : HalfFormat<bf16_value> {};
 
+// Eight 8-bit floats as pairs of bf16, which holds all their values.
+template <float2 (*kWiden)(uint32_t)>
+__device__ __forceinline__ uint4 widen_to_bf16(const uint2& bits) {
+  const auto pair = [](uint32_t two) {
+    const float2 values = kWiden(two);
+    return pack_bf16(values.x, values.y);
+  };
+  return {pair(bits.x & 0xffffu), pair(bits.x >> 16), pair(bits.y & 0xffffu), pair(bits.y >> 16)};
+}
+
 // Two values of a register at a time, as its low or high half.
 template <float2 (*kWiden)(uint32_t)>
 struct ByteFormat {
