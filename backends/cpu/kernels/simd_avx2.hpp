@@ -485,5 +485,13 @@ inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
 }
 #endif
 
+// Of four bytes in memory.
+inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
+  return dot(sum, w, *a);
+}
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
+  return dot_signed(sum, w, *a);
+}
+
 }  // namespace
 }  // namespace bp::cpu::BP_CPU_ISA

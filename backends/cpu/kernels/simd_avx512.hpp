@@ -366,6 +366,15 @@ inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return dot(sum, w, a);
 }
+// The product itself reads a: gcc 12 reads it by an instruction of its own, and fewer of these are
+// in flight where two threads share a core.
+inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.v) : "v"(w.v), "m"(*a));
+  return sum;
+}
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
+  return dot(sum, w, a);
+}
 
 }  // namespace
 }  // namespace bp::cpu::avx512

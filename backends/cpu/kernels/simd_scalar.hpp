@@ -415,6 +415,13 @@ inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   add_dot<HalfSignedBytes>(sum, w, a);
   return sum;
 }
+// Of four bytes in memory.
+inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
+  return dot(sum, w, *a);
+}
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
+  return dot_signed(sum, w, *a);
+}
 
 }  // namespace
 }  // namespace bp::cpu::scalar

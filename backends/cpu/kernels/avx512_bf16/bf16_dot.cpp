@@ -18,11 +18,8 @@ using namespace avx512;
 // So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
 
-// How few rows go through one strip, whose pairs are made anew for each tile and never stored.
-struct FewRowsAtOnce {
-  static constexpr uint32_t kTileRows = 8;
-  static constexpr uint32_t kBlockColumns = 256;
-};
+// Rows that go through one strip, whose pairs are made anew for each such tile and never stored.
+constexpr uint32_t kTileRowsAtOnce = 8;
 
 // How a group goes through strips: block by block of columns, of which the next is asked for, tile
 // by tile of rows, whose sums fit into registers.
@@ -43,7 +40,6 @@ struct ManyRows {  // measured: long runs, though the first-level cache would ho
 };
 
 static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
-static_assert(FewRowsAtOnce::kBlockColumns % kBf16Columns == 0);
 static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
 static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
 
@@ -68,6 +64,17 @@ inline __m512bh broadcast_pair(const uint16_t* p) {
   int32_t pair;
   __builtin_memcpy(&pair, p, sizeof pair);
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+}
+// sum + w * the pair of columns at x, which the product itself reads: gcc 12 reads it by an
+// instruction of its own, and fewer of these are in flight where two threads share a core.
+inline __m512 add_product(__m512 sum, __m512bh w, const uint16_t* x) {
+  using Pair [[gnu::may_alias]] = int32_t;
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const Pair*>(x)));
+  return sum;
+}
+// Addresses of rows then lie a constant behind p; else gcc keeps each of them, in memory.
+inline void keep_as_base(const uint16_t*& p) {
+  asm("" : "+r"(p));
 }
 
 // Of S strips and N rows of activations, P of even and odd pairs of columns.
@@ -138,10 +145,15 @@ template <uint32_t S, uint32_t N, uint32_t P>
 __attribute__((always_inline)) inline void add_pair(const __m512bh (&ws)[S], const uint16_t* x,
                                                     uint32_t p, Sums<S, N, P>& sums) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    const __m512bh pair = broadcast_pair(x + t * kBf16Columns);
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      __m512& sum = sums.of[s][t][p];
-      sum = _mm512_dpbf16_ps(sum, ws[s], pair);
+    const uint16_t* const own = x + t * kBf16Columns;
+    if constexpr (S == 1) {
+      sums.of[0][t][p] = add_product(sums.of[0][t][p], ws[0], own);
+    } else {
+      const __m512bh pair = broadcast_pair(own);
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        __m512& sum = sums.of[s][t][p];
+        sum = _mm512_dpbf16_ps(sum, ws[s], pair);
+      }
     }
   }
 }
@@ -155,6 +167,7 @@ __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w
   const uint16_t* own = x.first + 2 * parity;
   size_t at = parity * kPairElements;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
+    if constexpr (S == 1) keep_as_base(own);
     beside.ask();
     auto steps = beside.steps();
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2, at += 2 * kPairElements) {
@@ -210,16 +223,18 @@ __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
   }
 }
 
-// What of a strip N rows ask for while they read a block of it.
+// What of a strip N rows ask for while they read a block of it. (Distances: measured.)
 struct AskNothing {
   void block(const uint8_t*) const {}
 };
 template <uint32_t N, Fetch F>
 struct AskAhead {
   static constexpr bool kBothLevels = N > 1 && F == Fetch::kBothFromAfar;
-  static constexpr uint32_t kFarBytes = N == 1 ? 4096 : 8192;  // one row waits for memory alone
+  static constexpr bool kIsStreamed = N <= kStreamedRows;
+  // One row waits for memory alone.
+  static constexpr uint32_t kFarBytes = N == 1 ? 4096 : kIsStreamed ? 8192 : 12288;
   static constexpr int kFarLevel = N == 1 || kBothLevels ? 2 : 1;
-  static constexpr uint32_t kNearBytes = 2048;
+  static constexpr uint32_t kNearBytes = kIsStreamed ? 1024 : 4096;
   __attribute__((always_inline)) void block(const uint8_t* block) const {
     BP_UNROLL for (uint32_t i = 0; i < Bf16Split::kBlockBytes; i += 64) {
       __builtin_prefetch(block + kFarBytes + i, 0, 4 - kFarLevel);
@@ -228,15 +243,19 @@ struct AskAhead {
   }
 };
 
-// The next n_columns of a strip times N rows, x from there.
+// A strip, read once from its begin to its end, times N rows.
 template <uint32_t N, class Ask>
-__attribute__((always_inline)) inline void add_split_columns(SplitStrip& blocks, PanelRows x,
-                                                             uint32_t n_columns, Ask ask,
-                                                             Sums<1, N, 2>& sums) {
+__attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows x, uint32_t n_columns,
+                                         float* y, size_t y_stride) {
+  Sums<1, N, 2> sums;
+  clear(sums);
+  SplitStrip blocks(strip, n_columns);
   alignas(64) uint16_t pairs[kUnitElements];
   const uint16_t* const w[1] = {pairs};
   Nothing nothing;
+  const Ask ask;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
+    keep_as_base(x.first);
     ask.block(blocks.next_block());
     if (__builtin_expect(blocks.has_exceptions(), 0)) {
       blocks.make_block(pairs);
@@ -253,15 +272,6 @@ __attribute__((always_inline)) inline void add_split_columns(SplitStrip& blocks,
     }
     x.first += size_t{x.n_panel} * kBf16Columns;
   }
-}
-
-// A strip, read once from its begin to its end.
-template <uint32_t N, Fetch F>
-void dot_split(const uint16_t* strip, PanelRows x, uint32_t n_columns, float* y, size_t y_stride) {
-  Sums<1, N, 2> sums;
-  clear(sums);
-  SplitStrip blocks(strip, n_columns);
-  add_split_columns(blocks, x, n_columns, AskAhead<N, F>{}, sums);
   store(sums, nullptr, Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
@@ -273,23 +283,6 @@ struct BlockPlace {
 inline BlockPlace block_place(uint32_t column, uint32_t n_columns, uint32_t most) {
   const uint32_t left = n_columns - column;
   return {left < most ? left : most, column == 0, left <= most};
-}
-
-// N rows of activations times the next columns of a strip. Sums begin with the first block, wait
-// from one to the next, and are stored after the last one.
-template <uint32_t N, class Ask>
-__attribute__((noinline)) void dot_split_block(SplitStrip& blocks, PanelRows x, BlockPlace place,
-                                               __m512 scales, __m512* waiting, float* y,
-                                               size_t y_stride) {
-  Sums<1, N, 2> sums;
-  if (place.is_first) {
-    clear(sums);
-  } else {
-    BP_UNROLL for (uint32_t i = 0; i < 2 * N; ++i) sums.of[0][i / 2][i % 2] = waiting[i];
-  }
-  add_split_columns(blocks, x, place.n_columns, Ask{}, sums);
-  if (place.is_last) return store(sums, nullptr, Scales<1>{scales}, y, y_stride);
-  BP_UNROLL for (uint32_t i = 0; i < 2 * N; ++i) waiting[i] = sums.of[0][i / 2][i % 2];
 }
 
 // Calls f(first row, panel from that row on, its rows) for tiles of about one size, of Most rows at
@@ -309,29 +302,23 @@ __attribute__((always_inline)) inline void for_tiles(const uint16_t* panels, uin
   }
 }
 
-// Up to FewRows::kMost rows times a strip, for which the first tile waits.
+// More than kStreamedRows rows times a strip, for which the first tile waits.
 void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
-  using Pace = FewRowsAtOnce;
-  __m512 waiting[FewRows::kMost * 2];
-  const __m512 scales = SplitStrip::scales(strip);
-  SplitStrip blocks(strip, n_columns);
-  for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
-    const BlockPlace place = block_place(column, n_columns, Pace::kBlockColumns);
-    SplitStrip next = blocks;
-    for_tiles<Pace::kTileRows>(
-        panels, n_x_rows, n_columns, column, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
-          next = blocks;
-          with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
-            constexpr uint32_t N = decltype(rows)::kRows;
-            using Ask = AskAhead<Pace::kTileRows, Fetch::kBothFromAfar>;
-            const auto multiply =
-                row == 0 ? dot_split_block<N, Ask> : dot_split_block<N, AskNothing>;
-            multiply(next, x, place, scales, waiting + row * 2, y + row * y_stride, y_stride);
-          });
+  constexpr uint32_t kNear = 6;  // so few rows ask as the fewest do
+  using Near = AskAhead<kStreamedRows, Fetch::kBothFromAfar>;
+  using Far = AskAhead<kTileRowsAtOnce, Fetch::kBothFromAfar>;
+  for_tiles<kTileRowsAtOnce>(
+      panels, n_x_rows, n_columns, 0, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
+        with_rows<kTileRowsAtOnce>(n_rows, [&](auto rows) {
+          constexpr uint32_t N = decltype(rows)::kRows;
+          auto multiply = dot_split<N, AskNothing>;
+          if constexpr (N >= kStreamedRows) {  // fewer are never first
+            if (row == 0) multiply = n_x_rows <= kNear ? dot_split<N, Near> : dot_split<N, Far>;
+          }
+          multiply(strip, x, n_columns, y + row * y_stride, y_stride);
         });
-    blocks = next;
-  }
+      });
 }
 
 // N rows of activations times a block of columns. Sums begin with the first block, wait from one to
@@ -422,6 +409,7 @@ void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows x, uint32_t n_co
   Lines<1, 2> lines{{}, {ahead}, kUnitPairs};
   const uint16_t* own = x.first;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
+    keep_as_base(own);
     lines.ask();
     __m512i v[16];
     w.next(v);
@@ -565,7 +553,7 @@ void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRo
   with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
     constexpr uint32_t N = decltype(rows)::kRows;
     if (w.layout == Bf16Layout::kSplit) {
-      return dot_split<N, F>(w.strip(strip), x, n_columns, y, y_stride);
+      return dot_split<N, AskAhead<N, F>>(w.strip(strip), x, n_columns, y, y_stride);
     }
     dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
                      y_stride);
@@ -582,7 +570,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
       dot_few_rows<F>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
                       y + i * kStripRows, y_stride);
     }
-  } else if (kAtOnce && n_x_rows <= FewRows::kMost && w.layout == Bf16Layout::kSplit) {
+  } else if (kAtOnce && w.layout == Bf16Layout::kSplit) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
       dot_split_rows(w.strip(i), panels, n_x_rows, n_columns, y + i * kStripRows, y_stride);
     }
