@@ -250,26 +250,26 @@ __attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows x, uin
   Sums<1, N, 2> sums;
   clear(sums);
   SplitStrip blocks(strip, n_columns);
-  alignas(64) uint16_t pairs[kUnitElements];
-  const uint16_t* const w[1] = {pairs};
-  Nothing nothing;
   const Ask ask;
+  const auto add = [&](__m512i pair, uint32_t i) __attribute__((always_inline)) {
+    const __m512bh ws[1] = {reinterpret_cast<__m512bh>(pair)};
+    add_pair(ws, x.first + 2 * i, i % 2, sums);
+  };
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     keep_as_base(x.first);
     ask.block(blocks.next_block());
     if (__builtin_expect(blocks.has_exceptions(), 0)) {
-      blocks.make_block(pairs);
-      add_columns(w, x, kBf16Columns, 0, nothing, sums);
+      BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
+        const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
+        BP_UNROLL for (uint32_t p = 0; p < 2; ++p) add(blocks.complete(two.of[p], i + p), i + p);
+      }
     } else {
       BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
         const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
-        BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
-          const __m512bh ws[1] = {reinterpret_cast<__m512bh>(two.of[p])};
-          add_pair(ws, x.first + 2 * (i + p), p, sums);
-        }
+        BP_UNROLL for (uint32_t p = 0; p < 2; ++p) add(two.of[p], i + p);
       }
-      blocks.skip_block();
     }
+    blocks.skip_block();
     x.first += size_t{x.n_panel} * kBf16Columns;
   }
   store(sums, nullptr, Scales<1>{SplitStrip::scales(strip)}, y, y_stride);

@@ -57,7 +57,18 @@ class SplitStrip {
   [[nodiscard]] bool has_exceptions() const {
     return exception_->block == n_made_ && exception_ != end_;
   }
+  // With what stands apart in pair i of the next block, of which earlier pairs were asked for
+  // before.
+  __attribute__((always_inline)) __m512i complete(__m512i pair, uint32_t i) {
+    while (has_exceptions() && exception_->place / kPairElements == i) {
+      const __mmask32 at = 1u << exception_->place % kPairElements;
+      pair = _mm512_mask_set1_epi16(pair, at, static_cast<short>(exception_->weight));
+      ++exception_;
+    }
+    return pair;
+  }
   void skip_block() {
+    while (__builtin_expect(has_exceptions(), 0)) ++exception_;  // in no order
     ++n_made_;
     block_ += Bf16Split::kBlockBytes;
   }
