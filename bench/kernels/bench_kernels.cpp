@@ -188,10 +188,13 @@ int run_all(uint32_t n_threads, std::string_view only, std::string_view type, ui
   const auto team = Team::create(Host(), n_threads);
   const auto memory = AlignedBuffer::allocate(kWeightBytes, "weights");
   if (!memory.ok()) return 1;
-  // Bytes 0x3c to 0x3f: ordinary numbers in every type.
+  // Bytes 0x3c to 0x3f: ordinary numbers in every type. Some are small beside them, as in a model:
+  // packed bf16 keeps them apart.
   team->parallel_for(64, [&](uint64_t i) {
-    constexpr size_t part = kWeightBytes / 64;
-    std::memset((*memory).data() + i * part, 0x3c + static_cast<int>(i % 4), part);
+    constexpr size_t part = kWeightBytes / 64, step = 5002;
+    uint8_t* const own = (*memory).data() + i * part;
+    std::memset(own, 0x3c + static_cast<int>(i % 4), part);
+    for (size_t at = 0; at < part; at += step) std::memset(own + at, 0x2c, sizeof(uint16_t));
   });
   std::printf("%u threads, %u columns; one row of activations; 4, 16 and %u\n", team->n_threads(),
               n_columns, kManyRows);
