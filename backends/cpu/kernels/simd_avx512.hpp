@@ -366,8 +366,7 @@ inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return dot(sum, w, a);
 }
-// The product itself reads a: gcc 12 reads it by an instruction of its own, and fewer of these are
-// in flight where two threads share a core.
+// The product itself reads a, which gcc 12 reads by an instruction of its own.
 inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.v) : "v"(w.v), "m"(*a));
   return sum;
