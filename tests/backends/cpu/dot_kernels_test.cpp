@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -266,13 +267,25 @@ TEST(StripDot, HasRoomForTheLargestSums) {
   }
 }
 
+// Some kernels go other ways where weights are asked for otherwise.
+std::array<Kernels, 3> kernels_by_fetch(Isa isa) {
+  return {make_kernels(isa, Fetch::kFirstLevel), make_kernels(isa, Fetch::kBothLevels),
+          make_kernels(isa, Fetch::kBothFromAfar)};
+}
+
+std::vector<Kernels> all_kernels() {
+  std::vector<Kernels> all;
+  for (const Isa isa : available_isas()) {
+    for (const Kernels& kernels : kernels_by_fetch(isa)) all.push_back(kernels);
+  }
+  return all;
+}
+
 // The same sums in the same order, whatever stands beside a row and however weights are asked for.
 TEST(StripDot, DoesNotDependOnThePanelsWidthOrTheFetch) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {
-    const Kernels ways[] = {make_kernels(isa, Fetch::kFirstLevel),
-                            make_kernels(isa, Fetch::kBothLevels),
-                            make_kernels(isa, Fetch::kBothFromAfar)};
+    const auto ways = kernels_by_fetch(isa);
     const std::vector<float> x = conformance::normal_values("width", n_columns);
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
@@ -303,8 +316,7 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
   constexpr uint32_t n_columns = 768;
   constexpr size_t stride = 3 * kStripRows;
   uint32_t n_tested = 0;
-  for (const Isa isa : available_isas()) {
-    const Kernels& kernels = kernels_of(isa);
+  for (const Kernels& kernels : all_kernels()) {
     for (const bp_dtype dtype : block_types()) {
       const auto layout = static_cast<int>(*strip_layout_of(dtype));
       const size_t bytes = strip_bytes(*strip_layout_of(dtype), n_columns);
@@ -327,7 +339,7 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
           kernels.strip_pair_dot[layout][n](strips.data(), bytes,
                                             {strips.data(), is_first ? 3u : 0u}, n_columns,
                                             panel.words.data(), together.data(), stride);
-          EXPECT_EQ(together, apart) << isa_name(isa) << " " << dtype_name(dtype) << " width " << n;
+          EXPECT_EQ(together, apart) << kernels.name << " " << dtype_name(dtype) << " width " << n;
           ++n_tested;
         }
       }
@@ -439,15 +451,9 @@ Bf16Rows pack_bf16(const Kernels& kernels, const std::vector<float>& x, uint32_t
   return rows;
 }
 
-// Few rows go other ways where they ask for weights otherwise.
 std::vector<Kernels> all_bf16_kernels() {
-  std::vector<Kernels> all;
-  for (const Isa isa : available_isas()) {
-    for (const Fetch fetch : {Fetch::kFirstLevel, Fetch::kBothFromAfar}) {
-      const Kernels kernels = make_kernels(isa, fetch);
-      if (kernels.bf16_dot != nullptr) all.push_back(kernels);
-    }
-  }
+  std::vector<Kernels> all = all_kernels();
+  std::erase_if(all, [](const Kernels& kernels) { return kernels.bf16_dot == nullptr; });
   return all;
 }
 

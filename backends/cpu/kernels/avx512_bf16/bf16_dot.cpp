@@ -158,6 +158,14 @@ __attribute__((always_inline)) inline void add_pair(const __m512bh (&ws)[S], con
   }
 }
 
+// Adds pair i of kBf16Columns columns of one strip times that of N rows, x from there.
+template <uint32_t N>
+__attribute__((always_inline)) inline void add_pair_at(uint32_t i, __m512i w, const uint16_t* x,
+                                                       Sums<1, N, 2>& sums) {
+  const __m512bh ws[1] = {reinterpret_cast<__m512bh>(w)};
+  add_pair(ws, x + 2 * i, i % 2, sums);
+}
+
 // w: pairs of strips from some column on, x: rows from there, for n_columns columns: of their even
 // and odd pairs P, from `parity` on.
 template <uint32_t S, uint32_t N, uint32_t P, class Beside>
@@ -251,23 +259,23 @@ __attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows x, uin
   clear(sums);
   SplitStrip blocks(strip, n_columns);
   const Ask ask;
-  const auto add = [&](__m512i pair, uint32_t i) __attribute__((always_inline)) {
-    const __m512bh ws[1] = {reinterpret_cast<__m512bh>(pair)};
-    add_pair(ws, x.first + 2 * i, i % 2, sums);
+  const auto add_block = [&](auto complete) __attribute__((always_inline)) {
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
+      const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
+      BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
+        add_pair_at(i + p, complete(two.of[p], i + p), x.first, sums);
+      }
+    }
   };
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     keep_as_base(x.first);
     ask.block(blocks.next_block());
     if (__builtin_expect(blocks.has_exceptions(), 0)) {
-      BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
-        const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
-        BP_UNROLL for (uint32_t p = 0; p < 2; ++p) add(blocks.complete(two.of[p], i + p), i + p);
-      }
+      add_block([&](__m512i pair, uint32_t i)
+                    __attribute__((always_inline)) { return blocks.complete(pair, i); });
+      blocks.skip_exceptions();
     } else {
-      BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
-        const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
-        BP_UNROLL for (uint32_t p = 0; p < 2; ++p) add(two.of[p], i + p);
-      }
+      add_block([](__m512i pair, uint32_t) { return pair; });
     }
     blocks.skip_block();
     x.first += size_t{x.n_panel} * kBf16Columns;
@@ -414,8 +422,7 @@ void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows x, uint32_t n_co
     __m512i v[16];
     w.next(v);
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
-      const __m512bh ws[1] = {reinterpret_cast<__m512bh>(v[i])};
-      add_pair(ws, own + 2 * i, i % 2, sums);
+      add_pair_at(i, v[i], own, sums);
     }
   }
   store(sums, nullptr, Scales<1>{_mm512_set1_ps(1)}, y, y_stride);

@@ -57,8 +57,7 @@ class SplitStrip {
   [[nodiscard]] bool has_exceptions() const {
     return exception_->block == n_made_ && exception_ != end_;
   }
-  // With what stands apart in pair i of the next block, of which earlier pairs were asked for
-  // before.
+  // Pair i of the next block with what stands apart in it; pairs are completed in their order.
   __attribute__((always_inline)) __m512i complete(__m512i pair, uint32_t i) {
     while (has_exceptions() && exception_->place / kPairElements == i) {
       const __mmask32 at = 1u << exception_->place % kPairElements;
@@ -67,8 +66,11 @@ class SplitStrip {
     }
     return pair;
   }
+  // What no pair of the next block took, since a file may hold anything.
+  void skip_exceptions() {
+    while (has_exceptions()) ++exception_;
+  }
   void skip_block() {
-    while (__builtin_expect(has_exceptions(), 0)) ++exception_;  // in no order
     ++n_made_;
     block_ += Bf16Split::kBlockBytes;
   }
