@@ -125,11 +125,10 @@ void KvCache::apply(const bp_block_op& op) {
   }
 }
 
-KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* blocks,
-                     uint32_t first_position, uint32_t begin, uint32_t end) const {
+KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, uint32_t end) const {
   const Slot& slot = slots_[slot_index];
-  const uint32_t from = std::max(begin, first_position) - first_position;
-  const uint32_t to = std::min(end, first_position + kTilePositions) - first_position;
+  const uint32_t from = std::max(begin, first.position) - first.position;
+  const uint32_t to = std::min(end, first.position + kTilePositions) - first.position;
   KvTile tile{};
   tile.key_stride = block_size_;
   tile.value_stride = slot.value_stride;
@@ -137,8 +136,8 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
   tile.first = from / kKvLanes;
   tile.end = (to + kKvLanes - 1) / kKvLanes;
   for (uint32_t g = tile.first / 2 * 2; g < tile.end; ++g) {  // values of bf16: even g
-    const uint32_t position = first_position + g * kKvLanes;
-    const uint8_t* base = head(slot, blocks[position / block_size_], kv_head);
+    const uint32_t position = first.position + g * kKvLanes;
+    const uint8_t* base = head(slot, {first.blocks, first.head, position});
     const uint64_t offset = position % block_size_;
     tile.keys[g] = base + offset * key_step(k_type_, slot.shape.k_head_dim);
     tile.values[g] = base + slot.values + offset * value_step(v_type_, slot.value_stride);
@@ -150,19 +149,15 @@ KvTile KvCache::tile(uint32_t slot_index, uint32_t kv_head, const int32_t* block
 
 ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place& to) const {
   const Slot& slot = slots_[slot_index];
-  const auto at = [&](const Place& place) {
-    return head(slot, place.blocks[place.position / block_size_], place.head);
-  };
-  return at(to) - at(from);
+  return head(slot, to) - head(slot, from);
 }
 
 // Every line, since the hardware's own prefetch begins anew with each block and page; of what would
 // push these out again, the first lines of each page.
-void KvCache::prefetch(uint32_t slot_index, uint32_t kv_head, const int32_t* blocks,
-                       uint32_t position) const {
+void KvCache::prefetch(uint32_t slot_index, const Place& place) const {
   constexpr uint64_t kLine = 64, kMostBytes = 64 << 10, kPage = 4096, kFirstBytes = 256;
   const Slot& slot = slots_[slot_index];
-  const uint8_t* from = head(slot, blocks[position / block_size_], kv_head);
+  const uint8_t* from = head(slot, place);
   for (uint64_t at = 0; at < slot.head_bytes; at += kLine) {
     if (at < kMostBytes || at % kPage < kFirstBytes) __builtin_prefetch(from + at);
   }

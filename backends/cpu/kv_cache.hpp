@@ -51,27 +51,27 @@ class KvCache {
   // Precondition: indices are in range.
   void apply(const bp_block_op& op);
 
-  // The tile of 64 positions from first_position on, as one KV head of a slot sees it through a
-  // sequence's block table; positions outside [begin, end) are left out.
-  [[nodiscard]] KvTile tile(uint32_t slot, uint32_t head, const int32_t* blocks,
-                            uint32_t first_position, uint32_t begin, uint32_t end) const;
-
-  // The tile with values that accumulate_tile may read for positions [first, end) of it, though
-  // some beside them are not finite; copy has room for a tile of bf16 values.
-  [[nodiscard]] KvTile hide_values(const KvTile& tile, uint32_t first, uint32_t end,
-                                   uint16_t* copy) const;
-
   // One KV head in the block of a sequence that holds a position.
   struct Place {
     const int32_t* blocks;  // of the sequence
     uint32_t head;
     uint32_t position;
   };
+
+  // What a slot holds of the 64 positions from a place on; those outside [begin, end) of the
+  // sequence are left out.
+  [[nodiscard]] KvTile tile(uint32_t slot, const Place& first, uint32_t begin, uint32_t end) const;
+
+  // The tile with values that accumulate_tile may read for positions [first, end) of it, though
+  // some beside them are not finite; copy has room for a tile of bf16 values.
+  [[nodiscard]] KvTile hide_values(const KvTile& tile, uint32_t first, uint32_t end,
+                                   uint16_t* copy) const;
+
   // Bytes from what a slot holds at one place to the same at another.
   [[nodiscard]] ptrdiff_t distance(uint32_t slot, const Place& from, const Place& to) const;
 
-  // Tells the caches that what the block of a position holds of one head is read soon.
-  void prefetch(uint32_t slot, uint32_t head, const int32_t* blocks, uint32_t position) const;
+  // Tells the caches that what a slot holds in a place's block is read soon.
+  void prefetch(uint32_t slot, const Place& place) const;
 
   // Stores one head's key [k_head_dim] and value [v_head_dim] at a position of a block. Different
   // heads or positions may be stored from different threads.
@@ -102,6 +102,9 @@ class KvCache {
     const uint64_t n_run = std::min(run_blocks_, n_blocks_[slot.shape.group] - first);
     return slot.blocks.data() + first * slot.block_bytes +
            (head * n_run + (index - first)) * slot.head_bytes;
+  }
+  [[nodiscard]] uint8_t* head(const Slot& slot, const Place& place) const {
+    return head(slot, place.blocks[place.position / block_size_], place.head);
   }
 
   // K or V of a slot's block, to rows [block_size, n_kv_heads] of an image or from them.

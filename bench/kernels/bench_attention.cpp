@@ -131,8 +131,7 @@ class Bench {
       return KvCache::Place{blocks_.data(), t / n_blocks, t % n_blocks * kTilePositions};
     };
     for (uint32_t t = 0; t < n_tiles_; ++t) {  // head after head
-      const auto [blocks, head, first] = place(t);
-      KvTile tile = cache_.tile(0, head, blocks, first, 0, n_blocks * kTilePositions);
+      KvTile tile = cache_.tile(0, place(t), 0, n_blocks * kTilePositions);
       if (t + 1 < n_tiles_) {
         tile.ahead = cache_.distance(0, place(t), place(t + 1));
         tile.wanted_end = kTileGroups;

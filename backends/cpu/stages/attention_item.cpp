@@ -99,7 +99,7 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
 
 void AttentionItem::run() {
   const Range all = spans();
-  step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, read_.begin);
+  step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin));
   load_queries();
   if (all.end - all.begin == 1) {
     gather(all.begin, span_);
@@ -115,7 +115,7 @@ void AttentionItem::run() {
 
 void AttentionItem::gather(uint32_t span, bool continues, float* floats) {
   if (!continues) {
-    step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, seen_in_span(span).begin);
+    step_.kv->prefetch(spec_.kv_slot, kept_at(seen_in_span(span).begin));
     load_queries();
   }
   gather(span, gathered_at(floats));
@@ -156,7 +156,7 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
     const uint32_t next = first + kTilePositions;
     const bool begins_block = next % step_.kv->block_size() == 0;
     if (n_rows_ > kAskingRows && begins_block && next < own.end) {
-      step_.kv->prefetch(spec_.kv_slot, place_.kv_head, blocks_, next);
+      step_.kv->prefetch(spec_.kv_slot, kept_at(next));
     }
     run_tile(first, into);
   }
@@ -167,7 +167,7 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
 AttentionItem::NextRead AttentionItem::after_block(uint32_t position) const {
   const uint32_t block_size = step_.kv->block_size();
   const uint32_t next = (position / block_size + 1) * block_size;
-  if (next < read_.end) return {{blocks_, place_.kv_head, next}, read_.end};
+  if (next < read_.end) return {kept_at(next), read_.end};
   if (place_.kv_head + 1 < slot_.n_kv_heads) {
     return {{blocks_, place_.kv_head + 1, read_.begin}, read_.end};
   }
@@ -185,7 +185,7 @@ AttentionItem::NextRead AttentionItem::after_block(uint32_t position) const {
 void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
   const NextRead next = after_block(first);
   if (next.place.blocks == nullptr) return;
-  tile.ahead = step_.kv->distance(spec_.kv_slot, {blocks_, place_.kv_head, first}, next.place);
+  tile.ahead = step_.kv->distance(spec_.kv_slot, kept_at(first), next.place);
   tile.wanted_first = tile.first;
   tile.wanted_end = tile.end;
   if (step_.kv->block_size() != kTilePositions) return;
@@ -195,8 +195,7 @@ void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
 }
 
 void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
-  KvTile tile = step_.kv->tile(spec_.kv_slot, place_.kv_head, blocks_, first, seen(0).begin,
-                               seen(n_rows_ - 1).end);
+  KvTile tile = step_.kv->tile(spec_.kv_slot, kept_at(first), seen(0).begin, seen(n_rows_ - 1).end);
   look_ahead(first, tile);
   uint32_t begin = 0;
   while (begin < n_rows_ && !sees(begin, first)) ++begin;

@@ -54,6 +54,9 @@ class AttentionItem {
   [[nodiscard]] Range spans() const {
     return spans(spec_, *step_.batch, place_.sequence, place_.tokens);
   }
+  [[nodiscard]] KvCache::Place kept_at(uint32_t position) const {
+    return {blocks_, place_.kv_head, position};
+  }
   [[nodiscard]] Range seen(uint32_t row) const;
   [[nodiscard]] Range seen_in_span(uint32_t span) const;
   [[nodiscard]] Range seen_in(uint32_t row, uint32_t first) const;

@@ -27,8 +27,8 @@ TEST(KvCacheTest, DistanceLeadsToTheSameOfAnotherBlockAndHead) {
       ASSERT_TRUE(kv.allocate(std::array{4u}).ok());
       const int32_t blocks[] = {3, 1, 2};
       const KvCache::Place from{blocks, 2, block_size + 3}, to{blocks, 1, 2 * block_size};
-      const KvTile a = kv.tile(0, from.head, blocks, block_size, 0, 3 * block_size);
-      const KvTile b = kv.tile(0, to.head, blocks, 2 * block_size, 0, 3 * block_size);
+      const KvTile a = kv.tile(0, {blocks, from.head, block_size}, 0, 3 * block_size);
+      const KvTile b = kv.tile(0, to, 0, 3 * block_size);
       const ptrdiff_t distance = kv.distance(0, from, to);
       const auto leads = [&](const void* x, const void* y) {
         return static_cast<const uint8_t*>(x) + distance == y;
@@ -49,7 +49,7 @@ TEST(KvCacheTest, DistanceLeadsToAnotherSequence) {
   KvCache kv({&shape, 1}, 1, 64, KvType::kBF16, KvType::kBF16);
   ASSERT_TRUE(kv.allocate(std::array{4u}).ok());
   const int32_t one[] = {3, 1}, other[] = {2};
-  const KvTile a = kv.tile(0, 1, one, 64, 0, 128), b = kv.tile(0, 0, other, 0, 0, 64);
+  const KvTile a = kv.tile(0, {one, 1, 64}, 0, 128), b = kv.tile(0, {other, 0, 0}, 0, 64);
   EXPECT_EQ(static_cast<const uint8_t*>(a.keys[0]) + kv.distance(0, {one, 1, 64}, {other, 0, 0}),
             b.keys[0]);
 }
@@ -94,7 +94,7 @@ TEST(KvCacheTest, NeighbouringBlocksOfAHeadLieTogetherInRuns) {
     for (uint32_t block = 0; block < n_blocks; ++block) {
       for (uint32_t head = 0; head < kHeads; ++head) {
         const auto blocks = std::array{static_cast<int32_t>(block)};
-        const KvTile tile = kv.tile(0, head, blocks.data(), 0, 0, kBlockSize);
+        const KvTile tile = kv.tile(0, {blocks.data(), head, 0}, 0, kBlockSize);
         places.push_back(static_cast<const uint8_t*>(tile.keys[0]));
         if (block % kRun == 0) continue;
         EXPECT_EQ(places.back() - places[places.size() - 1 - kHeads], head_bytes);

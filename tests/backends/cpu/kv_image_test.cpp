@@ -49,7 +49,7 @@ struct Filled {
   // What the block holds of head 0.
   [[nodiscard]] Bytes kept(int32_t block) const {
     const int32_t blocks[] = {block, block};
-    const auto* begin = static_cast<const uint8_t*>(kv.tile(0, 0, blocks, 0, 0, 1).keys[0]);
+    const auto* begin = static_cast<const uint8_t*>(kv.tile(0, {blocks, 0, 0}, 0, 1).keys[0]);
     return {begin, begin + kv.block_bytes(0) / kHeads};
   }
 
