@@ -146,6 +146,15 @@ struct Ahead {
 using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, Ahead ahead,
                               uint32_t n_columns, const int32_t* panel, float* y, size_t y_stride);
 
+// A strip whose quants are bytes, as products take them: its records are the strip's headers, each
+// with kUnpackedBytes for 32 columns. Both strips are aligned to 64.
+using UnpackStrip = void (*)(const uint8_t* strip, uint32_t n_columns, uint8_t* unpacked);
+inline constexpr uint32_t kUnpackedBytes = 512;
+// From so many rows on it is worth its while, where a pair takes at most so much of the
+// second-level cache.
+inline constexpr uint32_t kUnpackedRows = 32;
+inline constexpr size_t kMostUnpackedBytes = size_t{512} << 10;
+
 // n strips of one weight, one after another.
 struct TileStrips {
   const uint8_t* first;
@@ -333,6 +342,10 @@ struct Kernels {
   bool pairs_strips;  // two strips together are faster, of some layouts and widths at least
   // Null where they are not.
   StripPairDot strip_pair_dot[kStripLayouts][kMaxPanelRows + 1];
+  // Both null where strips as they are serve many rows as well, else unpacked ones and panels of
+  // kMaxPanelRows.
+  UnpackStrip unpack_strip[kStripLayouts];
+  StripPairDot unpacked_pair_dot[kStripLayouts];
   TileDot tile_dot[kStripLayouts];  // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];
   Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot

@@ -2,6 +2,7 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/strip_formats.inl"
+#include "backends/cpu/kernels/unpacked_strip.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
@@ -438,8 +439,16 @@ void set_width(Kernels& kernels, StripLayout layout, Fetch fetch) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
     pair_dot = strip_pair_dot<W, N>;
     // Measured on Zen 4 alone, where these gain.
+    const bool is_zen4 = fetch == Fetch::kBothFromAfar;
     if constexpr (W::kHasMinimum) {
-      if (fetch == Fetch::kBothFromAfar) pair_dot = strip_pair_dot<EachReads<W>, N>;
+      if (is_zen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
+    }
+    if constexpr (kGainsUnpacked<W> && N == kMaxPanelRows) {
+      if (is_zen4) {
+        kernels.unpack_strip[static_cast<int>(layout)] = unpack_strip<W>;
+        kernels.unpacked_pair_dot[static_cast<int>(layout)] =
+            strip_pair_dot<EachReads<Unpacked<W>>, N>;
+      }
     }
   }
 }

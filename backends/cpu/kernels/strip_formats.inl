@@ -16,7 +16,8 @@ namespace {
 //   minimum(record, b) where kHasMinimum: of 32 columns; with kHalfFactors of all the record's,
 //     times minimum_factors(record, b): pairs of integers below 16, of its first 16 and its others
 //   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
-//   kSigned in the form that dot_signed takes, and signed_quants as they are
+//   kSigned in the form that dot_signed takes, and signed_quants as they are; kManySteps where it
+//   takes more than a shift and a mask
 
 template <StripLayout Layout>
 struct Shape {
@@ -150,11 +151,13 @@ struct Unsigned {
   static constexpr int kOffset = Offset;
   static constexpr int kLargest = (1 << Bits) - 1;
   static constexpr bool kSigned = false;
+  static constexpr bool kManySteps = true;
 };
 struct Signed {
   static constexpr int kOffset = kSignedAsUnsigned ? 128 : 0;
   static constexpr int kLargest = 128;
   static constexpr bool kSigned = true;
+  static constexpr bool kManySteps = true;
 };
 
 template <int K>
@@ -177,6 +180,7 @@ inline U8x64 pairs_and_bits_of(const uint8_t* body) {
 
 template <int Offset>
 struct Nibbles : Unsigned<Offset, 4> {
+  static constexpr bool kManySteps = false;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return nibbles_of<K>(body);
@@ -198,6 +202,7 @@ struct NibblesPairs : Unsigned<Offset, 6> {
 };
 template <int Offset>
 struct Pairs : Unsigned<Offset, 2> {
+  static constexpr bool kManySteps = false;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return pairs_of<K>(body);
@@ -211,6 +216,7 @@ struct PairsBits : Unsigned<Offset, 3> {
   }
 };
 struct WholeBytes : Signed {
+  static constexpr bool kManySteps = false;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return prepare_signed(signed_quants<K>(body));

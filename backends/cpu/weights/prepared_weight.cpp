@@ -157,7 +157,7 @@ uint32_t PreparedWeight::rows_of_strip(uint32_t strip) const {
 
 size_t PreparedWeight::scratch_bytes() const {
   const size_t tiles = tile_scratch_bytes(rows_.n_columns);
-  if (form_ == Form::kStrips) return tiles;
+  if (form_ == Form::kStrips) return std::max(tiles, unpacked_pair_bytes());
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
   if (form_ == Form::kBf16 && bf16_layout_ == Bf16Layout::kSplit) {
     return size_t{kBf16Strips} * kStripRows * rows_.n_columns * sizeof(uint16_t);
@@ -166,6 +166,11 @@ size_t PreparedWeight::scratch_bytes() const {
     return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
   }
   return 0;
+}
+
+size_t PreparedWeight::unpacked_pair_bytes() const {
+  const size_t bytes = 2 * unpacked_strip_bytes(layout_, rows_.n_columns);
+  return bytes <= kMostUnpackedBytes ? bytes : 0;
 }
 
 void PreparedWeight::dot_strips(const Kernels& kernels, uint32_t strip, uint32_t n_strips,
@@ -186,25 +191,39 @@ void PreparedWeight::dot_strips(const Kernels& kernels, uint32_t strip, uint32_t
 void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips,
                                 const Activations& x, uint32_t first, uint32_t n, float* y,
                                 size_t y_stride, uint8_t* scratch) const {
-  const TileDot tile_dot = kernels.tile_dot[static_cast<int>(layout_)];
+  const auto layout = static_cast<int>(layout_);
+  const TileDot tile_dot = kernels.tile_dot[layout];
   const uint32_t n_panels = tile_dot != nullptr ? n / kTileRows : 0;
   const size_t words = panel_words(kTileRows, rows_.n_columns);
   if (n_panels > 0) {
     tile_dot(strips, rows_.n_columns, x.panels + first / kTileRows * words, words, n_panels, y,
              y_stride, scratch);
   }
-  const StripDot* dots = kernels.strip_dot[static_cast<int>(layout_)];
-  const StripPairDot* pair_dots = kernels.strip_pair_dot[static_cast<int>(layout_)];
+  const StripDot* dots = kernels.strip_dot[layout];
+  const StripPairDot* pair_dots = kernels.strip_pair_dot[layout];
+  const UnpackStrip unpack = kernels.unpack_strip[layout];
+  const size_t unpacked_bytes = unpacked_pair_bytes() / 2;
   const bool in_pairs = n > kStreamedRows;
+  const bool unpacks = unpack != nullptr && n >= kUnpackedRows && unpacked_bytes != 0;
   for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
     const uint8_t* strip = strips.first + s * strips.bytes;
+    const bool is_pair = in_pairs && s + 1 < strips.n;
+    if (is_pair && unpacks) {
+      unpack(strip, rows_.n_columns, scratch);
+      unpack(strip + strips.bytes, rows_.n_columns, scratch + unpacked_bytes);
+    }
     NextPair next(strip + 2 * strips.bytes, strips.bytes, rows_.n_columns, n);
     for_each_panel(first + n_panels * kTileRows, first + n, kernels.max_panel_rows, rows_.n_columns,
                    [&](const PanelPlace& panel) {
                      const int32_t* content = x.panels + panel.word;
                      float* out = y + (panel.first - first) * y_stride;
                      const bool is_first = panel.first == first;
-                     if (in_pairs && s + 1 < strips.n && pair_dots[panel.n] != nullptr) {
+                     if (is_pair && unpacks && panel.n == kMaxPanelRows) {
+                       return kernels.unpacked_pair_dot[layout](
+                           scratch, unpacked_bytes, next.share(panel.n), rows_.n_columns, content,
+                           out, y_stride);
+                     }
+                     if (is_pair && pair_dots[panel.n] != nullptr) {
                        return pair_dots[panel.n](strip, strips.bytes, next.share(panel.n),
                                                  rows_.n_columns, content, out, y_stride);
                      }

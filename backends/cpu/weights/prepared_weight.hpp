@@ -113,6 +113,7 @@ class PreparedWeight {
   Status align(WeightArena& arena);
   Result<WeightArena::Piece> own(size_t n_bytes, WeightArena& arena);
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
+  [[nodiscard]] size_t unpacked_pair_bytes() const;  // 0 where that is too many
   void dot_packed(const Kernels& kernels, const TileStrips& strips, const Activations& x,
                   uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
   void dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips, const Activations& x,

@@ -10,10 +10,12 @@
 #include <numeric>
 #include <random>
 
+#include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/cpu_features.hpp"
 #include "backends/cpu/round_up.hpp"
 #include "backends/cpu/rows/panels.hpp"
 #include "backends/cpu/weights/pack_strips.hpp"
+#include "backends/cpu/weights/prepared_weight.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/half.hpp"
 #include "backplane/reference/decode.hpp"
@@ -347,6 +349,87 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
   }
   if (n_tested == 0)
     GTEST_SKIP() << "no instruction set of this processor multiplies strips in pairs";
+}
+
+// Whole records and a part of one.
+TEST(UnpackStrip, GivesTheSameProducts) {
+  constexpr uint32_t n = kMaxPanelRows;
+  constexpr size_t stride = 2 * kStripRows;
+  uint32_t n_tested = 0;
+  for (const Kernels& kernels : all_kernels()) {
+    for (const bp_dtype dtype : block_types()) {
+      const StripLayout layout = *strip_layout_of(dtype);
+      const UnpackStrip unpack = kernels.unpack_strip[static_cast<int>(layout)];
+      const StripPairDot dot = kernels.unpacked_pair_dot[static_cast<int>(layout)];
+      ASSERT_EQ(unpack == nullptr, dot == nullptr);
+      if (unpack == nullptr) continue;
+      for (const uint32_t n_columns : {96u, 768u}) {
+        if (n_columns % dtype_info(dtype).block_elements != 0) continue;
+        const size_t bytes = strip_bytes(layout, n_columns);
+        const size_t unpacked_bytes = unpacked_strip_bytes(layout, n_columns);
+        const size_t row = row_bytes(dtype, n_columns);
+        const auto rows = random_rows(dtype, 2 * kStripRows, n_columns);
+        const auto strips = AlignedBuffer::allocate(2 * bytes, "strips").value();
+        const auto unpacked = AlignedBuffer::allocate(2 * unpacked_bytes, "unpacked").value();
+        for (uint32_t s = 0; s < 2; ++s) {
+          pack_strip(dtype, rows.data() + s * kStripRows * row, row, kStripRows, n_columns,
+                     strips.data() + s * bytes);
+          unpack(strips.data() + s * bytes, n_columns, unpacked.data() + s * unpacked_bytes);
+        }
+        const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
+        std::vector<float> packed(n * stride, -1), got(n * stride, -1);
+        kernels.strip_pair_dot[static_cast<int>(layout)][n](
+            strips.data(), bytes, {strips.data(), 0}, n_columns, panel.words.data(), packed.data(),
+            stride);
+        dot(unpacked.data(), unpacked_bytes, {strips.data(), 3}, n_columns, panel.words.data(),
+            got.data(), stride);
+        EXPECT_EQ(got, packed) << kernels.name << " " << dtype_name(dtype) << " " << n_columns;
+        ++n_tested;
+      }
+    }
+  }
+  if (n_tested == 0) GTEST_SKIP() << "no instruction set of this processor unpacks strips";
+}
+
+// Rows enough for strips to be unpacked and too few, an odd number of strips, and columns of which
+// unpacked strips would take too much room.
+TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
+  constexpr uint32_t n_strips = 5;
+  constexpr size_t stride = n_strips * kStripRows;
+  for (const Isa isa : available_isas()) {
+    for (const auto& [dtype, n_columns] :
+         {std::pair{BP_DTYPE_Q6_K, 768u}, std::pair{BP_DTYPE_Q5_0, 96u},
+          std::pair{BP_DTYPE_Q4_K, 256u}, std::pair{BP_DTYPE_Q6_K, 16384u}}) {
+      const auto bytes = random_rows(dtype, n_strips * kStripRows, n_columns);
+      const WeightRows rows{bytes.data(), row_bytes(dtype, n_columns), dtype, n_strips * kStripRows,
+                            n_columns};
+      PreparedWeight weight(rows, Prepare::kCache, Bf16Layout::kRows);
+      WeightArena arena;
+      auto strips = arena.allocate(weight.packed_bytes()).value();
+      weight.pack_into(0, n_strips, strips.get());
+      weight.place(std::move(strips));
+      const auto scratch = AlignedBuffer::allocate(weight.scratch_bytes(), "scratch").value();
+      for (const uint32_t n : {kUnpackedRows - 1, kUnpackedRows, kUnpackedRows + 9}) {
+        const std::vector<float> x = activations(n, n_columns);
+        std::vector<float> expected;
+        for (const Kernels& kernels : kernels_by_fetch(isa)) {
+          const uint32_t width = kernels.max_panel_rows;
+          std::vector<int32_t> panels(panels_words(n, width, n_columns));
+          for_each_panel(0, n, width, n_columns, [&](const PanelPlace& place) {
+            const std::vector<float> own(x.begin() + place.first * n_columns,
+                                         x.begin() + (place.first + place.n) * n_columns);
+            const Panel panel = make_panel(kernels, own, place.n, n_columns);
+            std::ranges::copy(panel.words, panels.begin() + static_cast<ptrdiff_t>(place.word));
+          });
+          std::vector<float> y(n * stride, -1);
+          const Activations prepared{n, x.data(), n_columns, panels.data(), nullptr};
+          weight.dot_strips(kernels, 0, n_strips, prepared, 0, n, y.data(), stride, scratch.data());
+          if (expected.empty()) expected = y;
+          EXPECT_EQ(y, expected) << kernels.name << " " << dtype_name(dtype) << " " << n << " rows";
+        }
+      }
+    }
+  }
 }
 
 // Two panels of tile rows against six strips give what each panel gives with each strip; more
