@@ -397,9 +397,10 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
   constexpr uint32_t n_strips = 5;
   constexpr size_t stride = n_strips * kStripRows;
   for (const Isa isa : available_isas()) {
-    for (const auto& [dtype, n_columns] :
-         {std::pair{BP_DTYPE_Q6_K, 768u}, std::pair{BP_DTYPE_Q5_0, 96u},
-          std::pair{BP_DTYPE_Q4_K, 256u}, std::pair{BP_DTYPE_Q6_K, 16384u}}) {
+    for (const auto& shape : {std::pair{BP_DTYPE_Q6_K, 768u}, std::pair{BP_DTYPE_Q5_0, 96u},
+                              std::pair{BP_DTYPE_Q4_K, 256u}, std::pair{BP_DTYPE_Q6_K, 16384u}}) {
+      const bp_dtype dtype = shape.first;
+      const uint32_t n_columns = shape.second;
       const auto bytes = random_rows(dtype, n_strips * kStripRows, n_columns);
       const WeightRows rows{bytes.data(), row_bytes(dtype, n_columns), dtype, n_strips * kStripRows,
                             n_columns};
