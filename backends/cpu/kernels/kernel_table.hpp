@@ -128,7 +128,8 @@ inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kT
 using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_columns,
                           const int32_t* panel, float* y, size_t y_stride);
 
-// How few rows of activations ask for the weights that they wait for.
+// How few rows of activations ask for the weights that they wait for. Products of more rows, too, go
+// the way that was measured on the processor that an entry names.
 enum class Fetch : uint8_t {
   kFirstLevel,    // into the first-level cache alone, from afar: Zen 5
   kBothLevels,    // into the second from afar, into the first from near: Intel's, where the first
@@ -147,7 +148,7 @@ using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, Ahead ah
                               uint32_t n_columns, const int32_t* panel, float* y, size_t y_stride);
 
 // A strip whose quants are bytes, as products take them: its records are the strip's headers, each
-// with kUnpackedBytes for 32 columns. Both strips are aligned to 64.
+// with kUnpackedBytes for 32 columns.
 using UnpackStrip = void (*)(const uint8_t* strip, uint32_t n_columns, uint8_t* unpacked);
 inline constexpr uint32_t kUnpackedBytes = 512;
 // From so many rows on it is worth its while, where a pair takes at most so much of the

@@ -202,13 +202,14 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
   const StripDot* dots = kernels.strip_dot[layout];
   const StripPairDot* pair_dots = kernels.strip_pair_dot[layout];
   const UnpackStrip unpack = kernels.unpack_strip[layout];
-  const size_t unpacked_bytes = unpacked_pair_bytes() / 2;
   const bool in_pairs = n > kStreamedRows;
-  const bool unpacks = unpack != nullptr && n >= kUnpackedRows && unpacked_bytes != 0;
+  const bool gains = unpack != nullptr && n >= kUnpackedRows;
+  const size_t unpacked_bytes = gains ? unpacked_pair_bytes() / 2 : 0;  // 0: strips as they are
   for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
     const uint8_t* strip = strips.first + s * strips.bytes;
     const bool is_pair = in_pairs && s + 1 < strips.n;
-    if (is_pair && unpacks) {
+    const bool unpacks = is_pair && unpacked_bytes != 0;
+    if (unpacks) {
       unpack(strip, rows_.n_columns, scratch);
       unpack(strip + strips.bytes, rows_.n_columns, scratch + unpacked_bytes);
     }
@@ -218,7 +219,7 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
                      const int32_t* content = x.panels + panel.word;
                      float* out = y + (panel.first - first) * y_stride;
                      const bool is_first = panel.first == first;
-                     if (is_pair && unpacks && panel.n == kMaxPanelRows) {
+                     if (unpacks && panel.n == kMaxPanelRows) {
                        return kernels.unpacked_pair_dot[layout](
                            scratch, unpacked_bytes, next.share(panel.n), rows_.n_columns, content,
                            out, y_stride);

@@ -98,6 +98,19 @@ std::vector<uint8_t> random_rows(bp_dtype dtype, uint32_t n_rows, uint32_t n_col
   return rows;
 }
 
+// Strips of such rows, one after another.
+std::vector<uint8_t> random_strips(bp_dtype dtype, uint32_t n_strips, uint32_t n_columns) {
+  const std::vector<uint8_t> rows = random_rows(dtype, n_strips * kStripRows, n_columns);
+  const size_t row = row_bytes(dtype, n_columns);
+  const size_t bytes = strip_bytes(*strip_layout_of(dtype), n_columns);
+  std::vector<uint8_t> strips(n_strips * bytes);
+  for (uint32_t s = 0; s < n_strips; ++s) {
+    pack_strip(dtype, rows.data() + s * kStripRows * row, row, kStripRows, n_columns,
+               strips.data() + s * bytes);
+  }
+  return strips;
+}
+
 struct Panel {
   std::vector<int32_t> words;
   std::vector<float> values;  // [n, n_columns] as the panel has them
@@ -291,10 +304,7 @@ TEST(StripDot, DoesNotDependOnThePanelsWidthOrTheFetch) {
     const std::vector<float> x = conformance::normal_values("width", n_columns);
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
-      const std::vector<uint8_t> rows = random_rows(dtype, kStripRows, n_columns);
-      std::vector<uint8_t> strip(strip_bytes(layout, n_columns));
-      pack_strip(dtype, rows.data(), row_bytes(dtype, n_columns), kStripRows, n_columns,
-                 strip.data());
+      const std::vector<uint8_t> strip = random_strips(dtype, 1, n_columns);
       std::vector<float> alone;
       for (const uint32_t n : {1u, 2u, 3u, 4u, 6u, kTileRows}) {
         if (n > ways[0].max_panel_rows) continue;
@@ -322,13 +332,7 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
     for (const bp_dtype dtype : block_types()) {
       const auto layout = static_cast<int>(*strip_layout_of(dtype));
       const size_t bytes = strip_bytes(*strip_layout_of(dtype), n_columns);
-      const size_t row = row_bytes(dtype, n_columns);
-      const auto rows = random_rows(dtype, 2 * kStripRows, n_columns);
-      std::vector<uint8_t> strips(2 * bytes);
-      for (uint32_t s = 0; s < 2; ++s) {
-        pack_strip(dtype, rows.data() + s * kStripRows * row, row, kStripRows, n_columns,
-                   strips.data() + s * bytes);
-      }
+      const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
       for (const uint32_t n : kPanelWidths) {
         if (n >= kTileRows || kernels.strip_pair_dot[layout][n] == nullptr) continue;
         const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
@@ -367,13 +371,9 @@ TEST(UnpackStrip, GivesTheSameProducts) {
         if (n_columns % dtype_info(dtype).block_elements != 0) continue;
         const size_t bytes = strip_bytes(layout, n_columns);
         const size_t unpacked_bytes = unpacked_strip_bytes(layout, n_columns);
-        const size_t row = row_bytes(dtype, n_columns);
-        const auto rows = random_rows(dtype, 2 * kStripRows, n_columns);
-        const auto strips = AlignedBuffer::allocate(2 * bytes, "strips").value();
-        const auto unpacked = AlignedBuffer::allocate(2 * unpacked_bytes, "unpacked").value();
+        const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
+        std::vector<uint8_t> unpacked(2 * unpacked_bytes);
         for (uint32_t s = 0; s < 2; ++s) {
-          pack_strip(dtype, rows.data() + s * kStripRows * row, row, kStripRows, n_columns,
-                     strips.data() + s * bytes);
           unpack(strips.data() + s * bytes, n_columns, unpacked.data() + s * unpacked_bytes);
         }
         const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
@@ -417,10 +417,11 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
           const uint32_t width = kernels.max_panel_rows;
           std::vector<int32_t> panels(panels_words(n, width, n_columns));
           for_each_panel(0, n, width, n_columns, [&](const PanelPlace& place) {
-            const std::vector<float> own(x.begin() + place.first * n_columns,
-                                         x.begin() + (place.first + place.n) * n_columns);
-            const Panel panel = make_panel(kernels, own, place.n, n_columns);
-            std::ranges::copy(panel.words, panels.begin() + static_cast<ptrdiff_t>(place.word));
+            for (uint32_t t = 0; t < place.n; ++t) {
+              kernels.quantize_row(x.data() + size_t{place.first + t} * n_columns, n_columns,
+                                   panels.data() + place.word, place.n, t,
+                                   max_seconds(place.n, n_columns));
+            }
           });
           std::vector<float> y(n * stride, -1);
           const Activations prepared{n, x.data(), n_columns, panels.data(), nullptr};
@@ -457,13 +458,7 @@ TEST(TileDot, DoesNotDependOnWhatIsComputedTogether) {
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
       const size_t bytes = strip_bytes(layout, n_columns);
-      const size_t row = row_bytes(dtype, n_columns);
-      const auto rows = random_rows(dtype, n_strips * kStripRows, n_columns);
-      std::vector<uint8_t> strips(n_strips * bytes);
-      for (uint32_t s = 0; s < n_strips; ++s) {
-        pack_strip(dtype, rows.data() + s * kStripRows * row, row, kStripRows, n_columns,
-                   strips.data() + s * bytes);
-      }
+      const std::vector<uint8_t> strips = random_strips(dtype, n_strips, n_columns);
       const TileDot dot = kernels.tile_dot[static_cast<int>(layout)];
       std::vector<float> together(n_panels * kTileRows * stride, NAN);
       dot({strips.data(), bytes, n_strips}, n_columns, panels.data(), words, n_panels,
