@@ -16,12 +16,12 @@
 
 namespace bp::cpu {
 
-#define BP_CPU_DECLARE(isa)                              \
-  namespace isa {                                        \
-  void set_strip_kernels(Kernels& kernels, Fetch fetch); \
-  void set_float_kernels(Kernels& kernels);              \
-  void set_row_kernels(Kernels& kernels);                \
-  void set_attention_kernels(Kernels& kernels);          \
+#define BP_CPU_DECLARE(isa)                                \
+  namespace isa {                                          \
+  void set_strip_kernels(Kernels& kernels, Tuning tuning); \
+  void set_float_kernels(Kernels& kernels);                \
+  void set_row_kernels(Kernels& kernels);                  \
+  void set_attention_kernels(Kernels& kernels);            \
   }
 BP_CPU_DECLARE(scalar)
 #if defined(__aarch64__)
@@ -31,11 +31,11 @@ BP_CPU_DECLARE(neon)
 BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
 namespace avx2_vnni {
-void set_strip_kernels(Kernels& kernels, Fetch fetch);
+void set_strip_kernels(Kernels& kernels, Tuning tuning);
 void set_attention_kernels(Kernels& kernels);
 }  // namespace avx2_vnni
 namespace avx512_bf16 {
-void set_bf16_kernels(Kernels& kernels, Fetch fetch);
+void set_bf16_kernels(Kernels& kernels, Tuning tuning);
 void set_attention_kernels(Kernels& kernels);
 }  // namespace avx512_bf16
 namespace amx {
@@ -48,11 +48,11 @@ void set_attention_kernels(Kernels& kernels);
 
 namespace {
 
-#define BP_CPU_SET(isa, kernels, fetch)     \
-  (kernels).name = #isa;                    \
-  isa::set_strip_kernels((kernels), fetch); \
-  isa::set_float_kernels((kernels));        \
-  isa::set_row_kernels((kernels));          \
+#define BP_CPU_SET(isa, kernels, tuning)     \
+  (kernels).name = #isa;                     \
+  isa::set_strip_kernels((kernels), tuning); \
+  isa::set_float_kernels((kernels));         \
+  isa::set_row_kernels((kernels));           \
   isa::set_attention_kernels((kernels))
 
 constexpr std::string_view kNames[] = {"scalar", "neon",        "avx2", "avx2_vnni",
@@ -111,12 +111,12 @@ bool has_amx() {
 }
 #endif
 
-Fetch processor_fetch() {
+Tuning processor_tuning() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_is("intel")) return Fetch::kBothLevels;
-  if (__builtin_cpu_is("amdfam19h")) return Fetch::kBothFromAfar;
+  if (__builtin_cpu_is("intel")) return Tuning::kIntel;
+  if (__builtin_cpu_is("amdfam19h")) return Tuning::kZen4;
 #endif
-  return Fetch::kFirstLevel;
+  return Tuning::kZen5;
 }
 
 #if defined(__aarch64__)
@@ -168,43 +168,43 @@ Result<Isa> choose_isa(std::string_view name) {
                      " kernels; it runs " + has);
 }
 
-Kernels make_kernels(Isa isa, Fetch fetch) {
+Kernels make_kernels(Isa isa, Tuning tuning) {
   Kernels kernels{};
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::kAmx:
-      kernels = make_kernels(Isa::kAvx512Bf16, fetch);
+      kernels = make_kernels(Isa::kAvx512Bf16, tuning);
       kernels.name = "amx";
       amx::set_tile_kernels(kernels);
       amx::set_bf16_kernels(kernels);
       amx::set_attention_kernels(kernels);
       return kernels;
     case Isa::kAvx512Bf16:
-      kernels = make_kernels(Isa::kAvx512, fetch);
+      kernels = make_kernels(Isa::kAvx512, tuning);
       kernels.name = "avx512_bf16";
-      avx512_bf16::set_bf16_kernels(kernels, fetch);
+      avx512_bf16::set_bf16_kernels(kernels, tuning);
       avx512_bf16::set_attention_kernels(kernels);
       return kernels;
     case Isa::kAvx512:
-      BP_CPU_SET(avx512, kernels, fetch);
+      BP_CPU_SET(avx512, kernels, tuning);
       return kernels;
     case Isa::kAvx2Vnni:
-      kernels = make_kernels(Isa::kAvx2, fetch);
+      kernels = make_kernels(Isa::kAvx2, tuning);
       kernels.name = "avx2_vnni";
-      avx2_vnni::set_strip_kernels(kernels, fetch);
+      avx2_vnni::set_strip_kernels(kernels, tuning);
       avx2_vnni::set_attention_kernels(kernels);
       return kernels;
     case Isa::kAvx2:
-      BP_CPU_SET(avx2, kernels, fetch);
+      BP_CPU_SET(avx2, kernels, tuning);
       return kernels;
 #endif
 #if defined(__aarch64__)
     case Isa::kNeon:
-      BP_CPU_SET(neon, kernels, fetch);
+      BP_CPU_SET(neon, kernels, tuning);
       return kernels;
 #endif
     default:
-      BP_CPU_SET(scalar, kernels, fetch);
+      BP_CPU_SET(scalar, kernels, tuning);
       return kernels;
   }
 }
@@ -213,7 +213,7 @@ const Kernels& kernels_of(Isa isa) {
   static const std::vector<Kernels> kTables = [] {
     std::vector<Kernels> tables(std::size(kNames));
     for (const Isa one : available_isas()) {
-      tables[static_cast<size_t>(one)] = make_kernels(one, processor_fetch());
+      tables[static_cast<size_t>(one)] = make_kernels(one, processor_tuning());
     }
     return tables;
   }();

@@ -23,6 +23,6 @@ Result<Isa> choose_isa(std::string_view name);
 [[nodiscard]] const Kernels& kernels_of(Isa isa);
 
 // The same as a processor of another make might want them.
-[[nodiscard]] Kernels make_kernels(Isa isa, Fetch fetch);
+[[nodiscard]] Kernels make_kernels(Isa isa, Tuning tuning);
 
 }  // namespace bp::cpu

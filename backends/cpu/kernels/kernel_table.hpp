@@ -128,13 +128,12 @@ inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kT
 using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_columns,
                           const int32_t* panel, float* y, size_t y_stride);
 
-// How few rows of activations ask for the weights that they wait for. Products of more rows, too, go
-// the way that was measured on the processor that an entry names.
-enum class Fetch : uint8_t {
-  kFirstLevel,    // into the first-level cache alone, from afar: Zen 5
-  kBothLevels,    // into the second from afar, into the first from near: Intel's, where the first
-                  // waits for few lines at once
-  kBothFromAfar,  // likewise from further on, but one row as kFirstLevel: Zen 4
+// The processor on which the way among several that give the same results was measured: how few
+// rows of activations ask for the weights that they wait for, and what products of more rows keep.
+enum class Tuning : uint8_t {
+  kZen5,   // few rows ask into the first-level cache alone, from afar; any other processor, too
+  kIntel,  // into the second from afar, into the first, which waits for few lines, from near
+  kZen4,   // likewise from further on, but one row as kZen5
 };
 
 // What a panel asks memory for: at each 32 columns so many lines of 64 bytes, from there on.

@@ -19,7 +19,7 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
-inline constexpr bool kFetchByProcessor = true;       // or one Fetch for all
+inline constexpr bool kIsTuned = true;                // or one Tuning for all
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;

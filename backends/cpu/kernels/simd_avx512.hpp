@@ -14,8 +14,8 @@ namespace bp::cpu::avx512 {
 namespace {
 
 inline constexpr uint32_t kMaxPanel = 6;
-inline constexpr uint32_t kPairedPanel = 2;      // rows from which strips are multiplied in pairs
-inline constexpr bool kFetchByProcessor = true;  // or one Fetch for all
+inline constexpr uint32_t kPairedPanel = 2;  // rows from which strips are multiplied in pairs
+inline constexpr bool kIsTuned = true;       // or one Tuning for all
 inline constexpr bool kManyRegisters = true;
 inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
 inline constexpr uint32_t kFloatColumns = 4;  // activation rows of a float tile

@@ -16,7 +16,7 @@ namespace {
 // Two rows fill half of the 32 registers with sums, a third would leave none for the weights.
 inline constexpr uint32_t kMaxPanel = 3;
 inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
-inline constexpr bool kFetchByProcessor = false;      // or one Fetch for all
+inline constexpr bool kIsTuned = false;               // or one Tuning for all
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;

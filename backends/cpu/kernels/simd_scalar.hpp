@@ -14,7 +14,7 @@ namespace {
 
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
-inline constexpr bool kFetchByProcessor = false;      // or one Fetch for all
+inline constexpr bool kIsTuned = false;               // or one Tuning for all
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;

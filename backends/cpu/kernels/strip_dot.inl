@@ -229,21 +229,21 @@ inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x
 // The first panel that meets a strip waits for memory. Few rows are through before the first-level
 // cache had what is near: they read fastest what it was asked for from afar, where it has room for
 // as many lines to wait.
-template <Fetch F>
+template <Tuning T>
 struct Stream {
   bool is_first;
 };
 constexpr size_t kFirstLevelBytes = 8192;
 
-template <class W, uint32_t N, Fetch F>
+template <class W, uint32_t N, Tuning T>
 __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b,
-                                                           Stream<F> stream) {
+                                                           Stream<T> stream) {
   if (N > 1 && !stream.is_first) return;
   const uint8_t* body = W::body(records.of[0], b);
   constexpr bool kIsStreamed = N <= kStreamedRows;
-  if constexpr (kIsStreamed && F == Fetch::kFirstLevel) {
+  if constexpr (kIsStreamed && T == Tuning::kZen5) {
     prefetch_block<W, 1>(body, kFirstLevelBytes);
-  } else if constexpr (kIsStreamed && F == Fetch::kBothFromAfar) {
+  } else if constexpr (kIsStreamed && T == Tuning::kZen4) {
     prefetch_far_and_near<W, 12288, 2048>(body);
   } else if constexpr (kIsStreamed && N > 1) {
     prefetch_far_and_near<W, 3072>(body);
@@ -412,10 +412,10 @@ inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const 
   }
 }
 
-template <class W, uint32_t N, Fetch F>
+template <class W, uint32_t N, Tuning T>
 void strip_dot(const uint8_t* strip, bool is_first, uint32_t n_columns, const int32_t* panel,
                float* out, size_t out_stride) {
-  dot_strips<W, N>(Records<1>{{strip}}, Stream<F>{is_first}, n_columns, panel, out, out_stride);
+  dot_strips<W, N>(Records<1>{{strip}}, Stream<T>{is_first}, n_columns, panel, out, out_stride);
 }
 
 template <class W, uint32_t N>
@@ -426,25 +426,23 @@ void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint3
 }
 
 template <class W, uint32_t N>
-void set_width(Kernels& kernels, StripLayout layout, Fetch fetch) {
+void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
-  if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Fetch::kFirstLevel>;
-  if constexpr (kFetchByProcessor && N <= kStreamedRows) {
-    if (fetch == Fetch::kBothLevels) dot = strip_dot<W, N, Fetch::kBothLevels>;
+  if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
+  if constexpr (kIsTuned && N <= kStreamedRows) {
+    if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
     if constexpr (N > 1) {
-      if (fetch == Fetch::kBothFromAfar) dot = strip_dot<W, N, Fetch::kBothFromAfar>;
+      if (tuning == Tuning::kZen4) dot = strip_dot<W, N, Tuning::kZen4>;
     }
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
     pair_dot = strip_pair_dot<W, N>;
-    // Measured on Zen 4 alone, where these gain.
-    const bool is_zen4 = fetch == Fetch::kBothFromAfar;
     if constexpr (W::kHasMinimum) {
-      if (is_zen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
+      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
     }
     if constexpr (kGainsUnpacked<W> && N == kMaxPanelRows) {
-      if (is_zen4) {
+      if (tuning == Tuning::kZen4) {
         kernels.unpack_strip[static_cast<int>(layout)] = unpack_strip<W>;
         kernels.unpacked_pair_dot[static_cast<int>(layout)] =
             strip_pair_dot<EachReads<Unpacked<W>>, N>;
@@ -454,21 +452,21 @@ void set_width(Kernels& kernels, StripLayout layout, Fetch fetch) {
 }
 
 template <class W>
-void set_widths(Kernels& kernels, StripLayout layout, Fetch fetch) {
-  set_width<W, 1>(kernels, layout, fetch);
-  set_width<W, 2>(kernels, layout, fetch);
-  set_width<W, 3>(kernels, layout, fetch);
-  set_width<W, 4>(kernels, layout, fetch);
-  set_width<W, 6>(kernels, layout, fetch);
+void set_widths(Kernels& kernels, StripLayout layout, Tuning tuning) {
+  set_width<W, 1>(kernels, layout, tuning);
+  set_width<W, 2>(kernels, layout, tuning);
+  set_width<W, 3>(kernels, layout, tuning);
+  set_width<W, 4>(kernels, layout, tuning);
+  set_width<W, 6>(kernels, layout, tuning);
 }
 
 }  // namespace
 
-void set_strip_kernels(Kernels& kernels, Fetch fetch) {
+void set_strip_kernels(Kernels& kernels, Tuning tuning) {
   kernels.max_panel_rows = kMaxPanel;
   kernels.pairs_strips = kPairedPanel <= kMaxPanel;
   for_each_format([&](auto format, StripLayout layout) {
-    set_widths<decltype(format)>(kernels, layout, fetch);
+    set_widths<decltype(format)>(kernels, layout, tuning);
   });
 }
 

@@ -283,24 +283,24 @@ TEST(StripDot, HasRoomForTheLargestSums) {
 }
 
 // Some kernels go other ways where weights are asked for otherwise.
-std::array<Kernels, 3> kernels_by_fetch(Isa isa) {
-  return {make_kernels(isa, Fetch::kFirstLevel), make_kernels(isa, Fetch::kBothLevels),
-          make_kernels(isa, Fetch::kBothFromAfar)};
+std::array<Kernels, 3> kernels_by_tuning(Isa isa) {
+  return {make_kernels(isa, Tuning::kZen5), make_kernels(isa, Tuning::kIntel),
+          make_kernels(isa, Tuning::kZen4)};
 }
 
 std::vector<Kernels> all_kernels() {
   std::vector<Kernels> all;
   for (const Isa isa : available_isas()) {
-    for (const Kernels& kernels : kernels_by_fetch(isa)) all.push_back(kernels);
+    for (const Kernels& kernels : kernels_by_tuning(isa)) all.push_back(kernels);
   }
   return all;
 }
 
 // The same sums in the same order, whatever stands beside a row and however weights are asked for.
-TEST(StripDot, DoesNotDependOnThePanelsWidthOrTheFetch) {
+TEST(StripDot, DoesNotDependOnThePanelsWidthOrTheTuning) {
   constexpr uint32_t n_columns = 768;
   for (const Isa isa : available_isas()) {
-    const auto ways = kernels_by_fetch(isa);
+    const auto ways = kernels_by_tuning(isa);
     const std::vector<float> x = conformance::normal_values("width", n_columns);
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
@@ -413,7 +413,7 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
       for (const uint32_t n : {kUnpackedRows - 1, kUnpackedRows, kUnpackedRows + 9}) {
         const std::vector<float> x = activations(n, n_columns);
         std::vector<float> expected;
-        for (const Kernels& kernels : kernels_by_fetch(isa)) {
+        for (const Kernels& kernels : kernels_by_tuning(isa)) {
           const uint32_t width = kernels.max_panel_rows;
           std::vector<int32_t> panels(panels_words(n, width, n_columns));
           for_each_panel(0, n, width, n_columns, [&](const PanelPlace& place) {

@@ -235,9 +235,9 @@ __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
 struct AskNothing {
   void block(const uint8_t*) const {}
 };
-template <uint32_t N, Fetch F>
+template <uint32_t N, Tuning T>
 struct AskAhead {
-  static constexpr bool kBothLevels = N > 1 && F == Fetch::kBothFromAfar;
+  static constexpr bool kBothLevels = N > 1 && T == Tuning::kZen4;
   static constexpr bool kIsStreamed = N <= kStreamedRows;
   // One row waits for memory alone.
   static constexpr uint32_t kFarBytes = N == 1 ? 4096 : kIsStreamed ? 8192 : 12288;
@@ -314,8 +314,8 @@ __attribute__((always_inline)) inline void for_tiles(const uint16_t* panels, uin
 void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
   constexpr uint32_t kNear = 6;  // so few rows ask as the fewest do
-  using Near = AskAhead<kStreamedRows, Fetch::kBothFromAfar>;
-  using Far = AskAhead<kTileRowsAtOnce, Fetch::kBothFromAfar>;
+  using Near = AskAhead<kStreamedRows, Tuning::kZen4>;
+  using Far = AskAhead<kTileRowsAtOnce, Tuning::kZen4>;
   for_tiles<kTileRowsAtOnce>(
       panels, n_x_rows, n_columns, 0, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
         with_rows<kTileRowsAtOnce>(n_rows, [&](auto rows) {
@@ -554,27 +554,27 @@ void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
 }
 
 // One strip, n_rows rows of which there are: memory is read in one stream.
-template <Fetch F>
+template <Tuning T>
 void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRows x,
                   uint32_t n_columns, float* y, size_t y_stride) {
   with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
     constexpr uint32_t N = decltype(rows)::kRows;
     if (w.layout == Bf16Layout::kSplit) {
-      return dot_split<N, AskAhead<N, F>>(w.strip(strip), x, n_columns, y, y_stride);
+      return dot_split<N, AskAhead<N, T>>(w.strip(strip), x, n_columns, y, y_stride);
     }
     dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
                      y_stride);
   });
 }
 
-template <Fetch F>
+template <Tuning T>
 void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
          uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
   // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each row loads.
-  constexpr bool kAtOnce = F == Fetch::kBothFromAfar;
+  constexpr bool kAtOnce = T == Tuning::kZen4;
   if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      dot_few_rows<F>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
+      dot_few_rows<T>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
                       y + i * kStripRows, y_stride);
     }
   } else if (kAtOnce && w.layout == Bf16Layout::kSplit) {
@@ -590,10 +590,9 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 
 }  // namespace
 
-void set_bf16_kernels(Kernels& kernels, Fetch fetch) {
+void set_bf16_kernels(Kernels& kernels, Tuning tuning) {
   kernels.bf16_pack = pack;
-  kernels.bf16_dot =
-      fetch == Fetch::kBothFromAfar ? dot<Fetch::kBothFromAfar> : dot<Fetch::kFirstLevel>;
+  kernels.bf16_dot = tuning == Tuning::kZen4 ? dot<Tuning::kZen4> : dot<Tuning::kZen5>;
   kernels.bf16_layout = Bf16Layout::kSplit;
 }
 
