@@ -16,12 +16,12 @@
 
 namespace bp::cpu {
 
-#define BP_CPU_DECLARE(isa)                                \
-  namespace isa {                                          \
-  void set_strip_kernels(Kernels& kernels, Tuning tuning); \
-  void set_float_kernels(Kernels& kernels);                \
-  void set_row_kernels(Kernels& kernels);                  \
-  void set_attention_kernels(Kernels& kernels);            \
+#define BP_CPU_DECLARE(isa)                                    \
+  namespace isa {                                              \
+  void set_strip_kernels(Kernels& kernels, Tuning tuning);     \
+  void set_float_kernels(Kernels& kernels);                    \
+  void set_row_kernels(Kernels& kernels);                      \
+  void set_attention_kernels(Kernels& kernels, Tuning tuning); \
   }
 BP_CPU_DECLARE(scalar)
 #if defined(__aarch64__)
@@ -32,11 +32,11 @@ BP_CPU_DECLARE(avx2)
 BP_CPU_DECLARE(avx512)
 namespace avx2_vnni {
 void set_strip_kernels(Kernels& kernels, Tuning tuning);
-void set_attention_kernels(Kernels& kernels);
+void set_attention_kernels(Kernels& kernels, Tuning tuning);
 }  // namespace avx2_vnni
 namespace avx512_bf16 {
 void set_bf16_kernels(Kernels& kernels, Tuning tuning);
-void set_attention_kernels(Kernels& kernels);
+void set_attention_kernels(Kernels& kernels, Tuning tuning);
 }  // namespace avx512_bf16
 namespace amx {
 void set_tile_kernels(Kernels& kernels);
@@ -53,7 +53,7 @@ namespace {
   isa::set_strip_kernels((kernels), tuning); \
   isa::set_float_kernels((kernels));         \
   isa::set_row_kernels((kernels));           \
-  isa::set_attention_kernels((kernels))
+  isa::set_attention_kernels((kernels), tuning)
 
 constexpr std::string_view kNames[] = {"scalar", "neon",        "avx2", "avx2_vnni",
                                        "avx512", "avx512_bf16", "amx"};
@@ -183,7 +183,7 @@ Kernels make_kernels(Isa isa, Tuning tuning) {
       kernels = make_kernels(Isa::kAvx512, tuning);
       kernels.name = "avx512_bf16";
       avx512_bf16::set_bf16_kernels(kernels, tuning);
-      avx512_bf16::set_attention_kernels(kernels);
+      avx512_bf16::set_attention_kernels(kernels, tuning);
       return kernels;
     case Isa::kAvx512:
       BP_CPU_SET(avx512, kernels, tuning);
@@ -192,7 +192,7 @@ Kernels make_kernels(Isa isa, Tuning tuning) {
       kernels = make_kernels(Isa::kAvx2, tuning);
       kernels.name = "avx2_vnni";
       avx2_vnni::set_strip_kernels(kernels, tuning);
-      avx2_vnni::set_attention_kernels(kernels);
+      avx2_vnni::set_attention_kernels(kernels, tuning);
       return kernels;
     case Isa::kAvx2:
       BP_CPU_SET(avx2, kernels, tuning);

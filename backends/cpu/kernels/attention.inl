@@ -54,10 +54,10 @@ inline void score_rows(const KvTile& tile, const float* queries, size_t query_st
   }
 }
 
-template <class Type>
+template <Tuning T, class Type>
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
-  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     score_rows<Type, decltype(rows)>(tile, queries + row * query_stride, query_stride, head_dim,
                                      scores + row * kTilePositions);
   });
@@ -105,10 +105,10 @@ inline void accumulate_rows(const KvTile& tile, const float* probabilities, uint
   }
 }
 
-template <class Type>
+template <Tuning T, class Type>
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     accumulate_rows<Type, decltype(rows)>(tile, probabilities + row * kTilePositions, first, end,
                                           out + row * out_stride, out_stride);
   });
@@ -126,37 +126,45 @@ bool values_finite(const KvTile& tile, uint32_t first, uint32_t end) {
   return reduce_max(largest) < kInfinityBits;
 }
 
-template <class Type>
+template <Tuning T, class Type>
 void set_float_attention(KvType type, Kernels& kernels) {
   const int i = static_cast<int>(type);
-  kernels.score_tile[i] = score_tile<Type>;
-  kernels.accumulate_tile[i] = accumulate_tile<Type>;
+  kernels.score_tile[i] = score_tile<T, Type>;
+  kernels.accumulate_tile[i] = accumulate_tile<T, Type>;
   kernels.values_finite[i] = values_finite<Type>;
 }
 
-template <class Keys, class Values, class Quantize>
+template <Tuning T, class Keys, class Values, class Quantize>
 void set_integer_attention(KvType type, Quantize quantize, Kernels& kernels) {
   const int i = static_cast<int>(type);
   kernels.pack_query[i] = quantize_query;
-  kernels.score_tile[i] = score_tile_q8<Keys>;
-  kernels.accumulate_tile[i] = accumulate_tile_q8<Values>;
+  kernels.score_tile[i] = score_tile_q8<T, Keys>;
+  kernels.accumulate_tile[i] = accumulate_tile_q8<T, Values>;
   kernels.values_finite[i] = values_finite_q8;
   kernels.quantize_kv[i] = quantize;
 }
 
-}  // namespace
-
-void set_attention_kernels(Kernels& kernels) {
-  set_float_attention<F32>(KvType::kF32, kernels);
-  set_float_attention<F16>(KvType::kF16, kernels);
+template <Tuning T>
+void set_attention(Kernels& kernels) {
+  set_float_attention<T, F32>(KvType::kF32, kernels);
+  set_float_attention<T, F16>(KvType::kF16, kernels);
   constexpr int bf16 = static_cast<int>(KvType::kBF16);
-  kernels.score_tile[bf16] = score_tile_pairs;
-  kernels.accumulate_tile[bf16] = accumulate_tile_pairs;
+  kernels.score_tile[bf16] = score_tile_pairs<T>;
+  kernels.accumulate_tile[bf16] = accumulate_tile_pairs<T>;
   kernels.values_finite[bf16] = values_finite_pairs;
   kernels.store_value_pairs = store_value_pairs;
-  set_integer_attention<Keys8, Values8>(KvType::kQ8_0, quantize_kv_8, kernels);
-  set_integer_attention<Keys4, Values4>(KvType::kQ4_0, quantize_kv_4, kernels);
+  set_integer_attention<T, Keys8, Values8>(KvType::kQ8_0, quantize_kv_8, kernels);
+  set_integer_attention<T, Keys4, Values4>(KvType::kQ4_0, quantize_kv_4, kernels);
   for (SoftmaxTile& softmax : kernels.softmax_tile) softmax = softmax_tile<StoreFloats>;
+}
+
+}  // namespace
+
+void set_attention_kernels(Kernels& kernels, Tuning tuning) {
+  if constexpr (kIsTuned) {
+    if (tuning == Tuning::kZen4) return set_attention<Tuning::kZen4>(kernels);
+  }
+  set_attention<Tuning::kZen5>(kernels);
 }
 
 }  // namespace bp::cpu::BP_CPU_ISA

@@ -40,9 +40,10 @@ inline void score_groups_pairs(const KvTile& tile, uint32_t group, const float* 
   }
 }
 
+template <Tuning T>
 void score_tile_pairs(const KvTile& tile, const float* queries, size_t query_stride,
                       uint32_t n_rows, uint32_t head_dim, float* scores) {
-  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     using Rows = decltype(rows);
     constexpr uint32_t kGroups = Rows::kVectors;
     const float* own = queries + row * query_stride;
@@ -90,10 +91,11 @@ inline void accumulate_columns_pairs(const KvTile& tile, uint32_t column,
   }
 }
 
+template <Tuning T>
 void accumulate_tile_pairs(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                            uint32_t first, uint32_t end, float* out, size_t out_stride) {
   const uint32_t first_pair = first / 2, end_pair = (end + 1) / 2;
-  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     using Rows = decltype(rows);
     const float* own = probabilities + row * kTilePositions;
     float* to = out + row * out_stride;

@@ -122,10 +122,10 @@ inline void score_rows_q8(const KvTile& tile, const float* queries, size_t query
   }
 }
 
-template <class Keys>
+template <Tuning T, class Keys>
 void score_tile_q8(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                    uint32_t head_dim, float* scores) {
-  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     score_rows_q8<Keys, decltype(rows)>(tile, queries + row * query_stride, query_stride, head_dim,
                                         scores + row * kTilePositions);
   });
@@ -223,10 +223,10 @@ inline void accumulate_rows_q8(const KvTile& tile, const float* probabilities, u
   }
 }
 
-template <class Values>
+template <Tuning T, class Values>
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  for_few_rows(n_rows, [&](uint32_t row, auto rows) {
+  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     accumulate_rows_q8<Values, decltype(rows)>(tile, probabilities + row * kTilePositions, first,
                                                end, out + row * out_stride, out_stride);
   });

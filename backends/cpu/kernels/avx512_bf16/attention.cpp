@@ -44,9 +44,10 @@ class WantedKeys {
     first_ = reinterpret_cast<const uint8_t*>(key_pairs(tile, group, 0)) + tile.ahead +
              (ptrdiff_t{tile.wanted_first} - tile.first) * group_bytes;
   }
+  template <Tuning T>
   __attribute__((always_inline)) void ask(uint32_t pair) const {
     const uint8_t* line = first_ + pair * kLineBytes;
-    for (uint32_t i = 0; i < n_lines_; ++i, line += stride_) __builtin_prefetch(line);
+    for (uint32_t i = 0; i < n_lines_; ++i, line += stride_) ask_next<T>(line);
   }
 
  private:
@@ -69,9 +70,10 @@ class WantedValues {
     halves_[0] = has_low ? half(0) : half(1) - half_bytes;
     halves_[1] = has_high ? half(1) : half(0) + half_bytes;
   }
+  template <Tuning T>
   __attribute__((always_inline)) void ask(uint32_t nth) const {
     for (uint32_t pair = first_ + nth; pair < end_; pair += n_) {
-      __builtin_prefetch(halves_[pair / kHalfPairs] + pair % kHalfPairs * kLineBytes);
+      ask_next<T>(halves_[pair / kHalfPairs] + pair % kHalfPairs * kLineBytes);
     }
   }
 
@@ -94,7 +96,10 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   for (uint32_t i = 0; i < n_pairs; ++i) {
     __m512bh k[G];
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) k[g] = pairs_at(key_pairs(tile, group + g, i));
-    if constexpr (Rows::kAlone) wanted.ask(i);
+    if constexpr (Rows::kAlone) {
+      wanted.template ask<Rows::kTuning>(i);
+      ask_near<Rows::kTuning>(key_pairs(tile, group, i));
+    }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512bh q = broadcast_pair(queries + m * query_stride, i);
       BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
@@ -109,10 +114,11 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   }
 }
 
+template <Tuning T>
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
   const uint32_t n_pairs = (head_dim + 1) / 2;
-  for_rows<kRows>(n_rows, [&](uint32_t row, auto rows) {
+  for_rows<T, kRows>(n_rows, [&](uint32_t row, auto rows) {
     using Rows = decltype(rows);
     const float* own = queries + row * query_stride;
     float* to = scores + row * kTilePositions;
@@ -145,7 +151,10 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       v[c] = pairs_at(value_pairs(tile, i, column + 16 * c));
     }
-    if constexpr (Rows::kAlone) wanted.ask(i - first_pair);
+    if constexpr (Rows::kAlone) {
+      wanted.template ask<Rows::kTuning>(i - first_pair);
+      ask_near<Rows::kTuning>(value_pairs(tile, i, column));
+    }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512bh p = broadcast_pair(probabilities + m * kTilePositions, i);
       BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -160,10 +169,11 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
   }
 }
 
+template <Tuning T>
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
   const uint32_t first_pair = first / 2, end_pair = (end + 1) / 2;
-  for_rows<kRows>(n_rows, [&](uint32_t row, auto rows) {
+  for_rows<T, kRows>(n_rows, [&](uint32_t row, auto rows) {
     using Rows = decltype(rows);
     const float* own = probabilities + row * kTilePositions;
     float* to = out + row * out_stride;
@@ -180,12 +190,14 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
 
 }  // namespace
 
-void set_attention_kernels(Kernels& kernels) {
+void set_attention_kernels(Kernels& kernels, Tuning tuning) {
   constexpr int i = static_cast<int>(KvType::kBF16);
+  const bool is_zen4 = tuning == Tuning::kZen4;
   kernels.pack_query[i] = pack_query;
-  kernels.score_tile[i] = score_tile;
+  kernels.score_tile[i] = is_zen4 ? score_tile<Tuning::kZen4> : score_tile<Tuning::kZen5>;
   kernels.softmax_tile[i] = softmax_tile<StorePairs>;
-  kernels.accumulate_tile[i] = accumulate_tile;
+  kernels.accumulate_tile[i] =
+      is_zen4 ? accumulate_tile<Tuning::kZen4> : accumulate_tile<Tuning::kZen5>;
 }
 
 }  // namespace bp::cpu::avx512_bf16
