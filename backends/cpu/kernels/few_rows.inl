@@ -8,7 +8,13 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 constexpr uint32_t kFewRows = 4;
-static_assert(kFewRows == kAskingRows);
+
+// Whether the first of many rows ask ahead; else they find the next tile asked for.
+template <Tuning T>
+constexpr bool kFirstAsks = T == Tuning::kZen4;
+template <Tuning T>
+constexpr uint32_t kAskingRows = kFirstAsks<T> ? UINT32_MAX : kFewRows;
+
 constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 
 // While a line of a tile is read the caches are asked for one of the next tile. Where the first
@@ -38,13 +44,17 @@ __attribute__((always_inline)) inline void ask_ahead(const KvTile& tile, const v
   }
 }
 
-// M query rows that are computed together; alone: there are no others, so that what they read of
-// the cache comes from memory rather than from a cache that rows before them filled.
-template <Tuning T, uint32_t M, bool kOnly>
+// Where rows that are computed together stand among those that meet a tile: alone or first they
+// read what comes from memory, later ones what those before them brought near.
+enum class Turn { kAlone, kFirst, kLater };
+
+// M query rows that are computed together.
+template <Tuning T, uint32_t M, Turn kTurn>
 struct FewRows {
   static constexpr Tuning kTuning = T;
   static constexpr uint32_t kRows = M;
-  static constexpr bool kAlone = kOnly;
+  static constexpr bool kAlone = kTurn == Turn::kAlone;
+  static constexpr bool kAsks = kTurn != Turn::kLater;
 
   // Vectors of 16 positions or columns whose sums for M rows fit into registers, and are enough not
   // to wait for one another.
@@ -54,20 +64,25 @@ struct FewRows {
 
   template <uint32_t kBytes>
   __attribute__((always_inline)) static void ask_ahead(const KvTile& tile, const void* from) {
-    if constexpr (kAlone) BP_CPU_ISA::ask_ahead<T, kBytes>(tile, from);
+    if constexpr (kAsks) BP_CPU_ISA::ask_ahead<T, kBytes>(tile, from);
   }
 };
 
 // Calls f(first row, FewRows of 1 to kMost rows) until n_rows are done.
-template <Tuning T, bool kAlone, uint32_t kMost, class F>
+template <Tuning T, Turn kTurn, uint32_t kMost, class F>
 inline void for_rows_from(uint32_t row, uint32_t n_rows, F&& f) {
-  for (; row + kMost <= n_rows; row += kMost) f(row, FewRows<T, kMost, kAlone>());
-  if constexpr (kMost > 1) for_rows_from<T, kAlone, kMost - 1>(row, n_rows, f);
+  for (; row + kMost <= n_rows; row += kMost) f(row, FewRows<T, kMost, kTurn>());
+  if constexpr (kMost > 1) for_rows_from<T, kTurn, kMost - 1>(row, n_rows, f);
 }
 template <Tuning T, uint32_t kMost, class F>
 inline void for_rows(uint32_t n_rows, F&& f) {
-  return n_rows <= kMost ? for_rows_from<T, true, kMost>(0, n_rows, f)
-                         : for_rows_from<T, false, kMost>(0, n_rows, f);
+  if (n_rows <= kMost) return for_rows_from<T, Turn::kAlone, kMost>(0, n_rows, f);
+  uint32_t row = 0;
+  if constexpr (kFirstAsks<T>) {
+    f(0, FewRows<T, kMost, Turn::kFirst>());
+    row = kMost;
+  }
+  for_rows_from<T, Turn::kLater, kMost>(row, n_rows, f);
 }
 template <Tuning T, class F>
 inline void for_few_rows(uint32_t n_rows, F&& f) {

@@ -297,13 +297,12 @@ struct KvTile {
   uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
   // Bytes from whatever is read to what takes its place in what is read after the tile: score_tile
-  // and accumulate_tile of up to kAskingRows rows ask the caches for that while they go.
+  // and accumulate_tile of up to asking_rows rows ask the caches for that while they go.
   ptrdiff_t ahead;
   // Groups [wanted_first, wanted_end) will be read there. Those that the tile does not hold itself
   // lie beside the others, in one block. As yet for vdpbf16ps alone.
   uint32_t wanted_first, wanted_end;
 };
-inline constexpr uint32_t kAskingRows = 4;
 
 // scores[r * 64 + i] = query row r . key of position i, for n_rows <= kMaxQueryRows packed rows.
 using ScoreTile = void (*)(const KvTile& tile, const float* queries, size_t query_stride,
@@ -390,6 +389,8 @@ struct Kernels {
   // kKvScaleDims, into what score_tile takes, where it stands; null where that is floats.
   void (*pack_query[kKvTypes])(float* x, uint32_t head_dim);
   ScoreTile score_tile[kKvTypes];
+  // More rows find the next tile asked for as a whole.
+  uint32_t asking_rows;
   // By the type of the values.
   SoftmaxTile softmax_tile[kKvTypes];
   AccumulateTile accumulate_tile[kKvTypes];

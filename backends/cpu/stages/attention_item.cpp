@@ -155,7 +155,7 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
        first += kTilePositions) {
     const uint32_t next = first + kTilePositions;
     const bool begins_block = next % step_.kv->block_size() == 0;
-    if (n_rows_ > kAskingRows && begins_block && next < own.end) {
+    if (n_rows_ > kernels_.asking_rows && begins_block && next < own.end) {
       step_.kv->prefetch(spec_.kv_slot, kept_at(next));
     }
     run_tile(first, into);

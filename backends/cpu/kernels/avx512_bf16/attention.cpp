@@ -95,7 +95,12 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   const WantedKeys wanted(tile, group, n_pairs);
   for (uint32_t i = 0; i < n_pairs; ++i) {
     __m512bh k[G];
-    BP_UNROLL for (uint32_t g = 0; g < G; ++g) k[g] = pairs_at(key_pairs(tile, group + g, i));
+    BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
+      k[g] = pairs_at(key_pairs(tile, group + g, i));
+      if constexpr (!Rows::kAlone) {
+        Rows::template ask_ahead<kLineBytes>(tile, key_pairs(tile, group + g, i));
+      }
+    }
     if constexpr (Rows::kAlone) {
       wanted.template ask<Rows::kTuning>(i);
       ask_near<Rows::kTuning>(key_pairs(tile, group, i));
@@ -150,6 +155,9 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
     __m512bh v[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       v[c] = pairs_at(value_pairs(tile, i, column + 16 * c));
+      if constexpr (!Rows::kAlone) {
+        Rows::template ask_ahead<kLineBytes>(tile, value_pairs(tile, i, column + 16 * c));
+      }
     }
     if constexpr (Rows::kAlone) {
       wanted.template ask<Rows::kTuning>(i - first_pair);
