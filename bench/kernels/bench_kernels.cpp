@@ -156,7 +156,7 @@ class Bench {
     const Activations activations{n_rows, x.data(), n_columns_, panels, bf16};
     constexpr size_t piece_columns = kPieceStrips * kStripRows;
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * piece_columns);
-    const size_t scratch_bytes = (weight.scratch_bytes() + 63) / 64 * 64;
+    const size_t scratch_bytes = (weight.scratch_bytes(kernels_) + 63) / 64 * 64;
     auto scratch = AlignedBuffer::allocate(team_.n_threads() * scratch_bytes + 64, "scratch");
     if (!scratch.ok()) return 0;
     const double seconds = fastest([&] {

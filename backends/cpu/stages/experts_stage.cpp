@@ -47,11 +47,6 @@ ExpertsStage::ExpertsStage(ExpertsSpec spec)
       hidden_layout_(forms_of({&spec_.down}), spec_.n_ff),
       chunk_(std::max(spec_.input.width, spec_.n_ff),
              forms_of({&spec_.gate, &spec_.up, &spec_.down})) {
-  for (const Matrices* matrices : {&spec_.gate, &spec_.up, &spec_.down}) {
-    for (const auto& matrix : *matrices) {
-      weight_scratch_bytes_ = std::max(weight_scratch_bytes_, matrix->scratch_bytes());
-    }
-  }
   reads = {spec_.input.buffer, spec_.logits};
   if (spec_.residual) reads.push_back(*spec_.residual);
   writes = {spec_.out};
@@ -81,7 +76,13 @@ ExpertsMemory ExpertsStage::memory(const StepContext& step) const {
 size_t ExpertsStage::scratch_bytes(const StageLimits& limits) const {
   const size_t row_bytes =
       row_layout_.row_bytes(*limits.kernels) + 2 * kPieceColumns * sizeof(float);
-  return chunk_.rows(*limits.kernels) * row_bytes + weight_scratch_bytes_;
+  size_t weight = 0;
+  for (const Matrices* matrices : {&spec_.gate, &spec_.up, &spec_.down}) {
+    for (const auto& matrix : *matrices) {
+      weight = std::max(weight, matrix->scratch_bytes(*limits.kernels));
+    }
+  }
+  return chunk_.rows(*limits.kernels) * row_bytes + weight;
 }
 
 ExpertsStage::Scratch ExpertsStage::scratch(const Kernels& kernels, uint8_t* memory) const {

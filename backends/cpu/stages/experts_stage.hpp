@@ -74,7 +74,6 @@ class ExpertsStage : public Stage {
   ExpertsSpec spec_;
   ActivationLayout row_layout_, hidden_layout_;
   ChunkSize chunk_;
-  size_t weight_scratch_bytes_ = 0;
 };
 
 }  // namespace bp::cpu

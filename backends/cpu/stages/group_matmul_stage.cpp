@@ -34,7 +34,7 @@ GroupMatmulStage::GroupMatmulStage(GroupMatmulSpec spec)
 size_t GroupMatmulStage::scratch_bytes(const StageLimits& limits) const {
   const uint32_t n = chunk_.rows(*limits.kernels);
   return n * (layout_.row_bytes(*limits.kernels) + kPieceColumns * sizeof(float)) +
-         spec_.matrices[0]->scratch_bytes();
+         spec_.matrices[0]->scratch_bytes(*limits.kernels);
 }
 
 size_t GroupMatmulStage::shared_bytes(const StageLimits& limits) const {

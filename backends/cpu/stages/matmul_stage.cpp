@@ -61,10 +61,11 @@ MatmulStage::MatmulStage(MatmulSpec spec)
 }
 
 size_t MatmulStage::scratch_bytes(const StageLimits& limits) const {
-  size_t weight = 0;
-  for (const Projection& p : spec_.projections)
-    weight = std::max(weight, p.weight->scratch_bytes());
   const Kernels& kernels = *limits.kernels;
+  size_t weight = 0;
+  for (const Projection& p : spec_.projections) {
+    weight = std::max(weight, p.weight->scratch_bytes(kernels));
+  }
   const size_t rows = chunk_.rows(kernels);
   return round_up(activations_.scratch_bytes(kernels), 64) +
          rows * (kPieceColumns + kStripRows) * sizeof(float) + weight;

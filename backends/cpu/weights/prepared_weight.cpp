@@ -155,9 +155,13 @@ uint32_t PreparedWeight::rows_of_strip(uint32_t strip) const {
   return std::min(kStripRows, rows_.n_rows - strip * kStripRows);
 }
 
-size_t PreparedWeight::scratch_bytes() const {
-  const size_t tiles = tile_scratch_bytes(rows_.n_columns);
-  if (form_ == Form::kStrips) return std::max(tiles, unpacked_pair_bytes());
+size_t PreparedWeight::scratch_bytes(const Kernels& kernels) const {
+  const auto layout = static_cast<int>(layout_);
+  const bool in_tiles = kernels.tile_dot[layout] != nullptr;
+  const size_t tiles = in_tiles ? tile_scratch_bytes(rows_.n_columns) : 0;
+  if (form_ == Form::kStrips) {
+    return std::max(tiles, kernels.unpack_strip[layout] != nullptr ? unpacked_pair_bytes() : 0);
+  }
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
   if (form_ == Form::kBf16 && bf16_layout_ == Bf16Layout::kSplit) {
     return size_t{kBf16Strips} * kStripRows * rows_.n_columns * sizeof(uint16_t);

@@ -93,8 +93,8 @@ class PreparedWeight {
     return rows_.dtype == BP_DTYPE_BF16 && rows_.n_columns % kBf16Columns == 0;
   }
   [[nodiscard]] uint64_t owned_bytes() const { return owned_bytes_; }  // of the arena
-  // Of memory for dot_strips, aligned to 64.
-  [[nodiscard]] size_t scratch_bytes() const;
+  // Of memory for dot_strips by these kernels, aligned to 64.
+  [[nodiscard]] size_t scratch_bytes(const Kernels& kernels) const;
 
   // y[t][r] = row r of strips [strip, strip + n_strips) . x row t, for x rows [first, first + n), a
   // whole number of panels; y points to row `first` and has room for 16 values a strip and row.

@@ -409,7 +409,6 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
       auto strips = arena.allocate(weight.packed_bytes()).value();
       weight.pack_into(0, n_strips, strips.get());
       weight.place(std::move(strips));
-      const auto scratch = AlignedBuffer::allocate(weight.scratch_bytes(), "scratch").value();
       for (const uint32_t n : {kUnpackedRows - 1, kUnpackedRows, kUnpackedRows + 9}) {
         const std::vector<float> x = activations(n, n_columns);
         std::vector<float> expected;
@@ -423,6 +422,8 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
                                    max_seconds(place.n, n_columns));
             }
           });
+          const auto scratch =
+              AlignedBuffer::allocate(weight.scratch_bytes(kernels), "scratch").value();
           std::vector<float> y(n * stride, -1);
           const Activations prepared{n, x.data(), n_columns, panels.data(), nullptr};
           weight.dot_strips(kernels, 0, n_strips, prepared, 0, n, y.data(), stride, scratch.data());
