@@ -12,8 +12,8 @@
 namespace bp::cpu {
 namespace {
 
-constexpr uint32_t kHeadDim = 96, kBlocks = 2;
-constexpr size_t kRowStride = kHeadDim + 16;
+constexpr uint32_t kAttendedDims = 96, kAttendedTiles = 2;
+constexpr size_t kGatheredStride = kAttendedDims + 16;
 
 // What n_rows queries gather of two tiles: scores and sums of values.
 std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType type,
@@ -22,26 +22,28 @@ std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType ty
   const auto place = [](const int32_t* blocks, uint32_t tile) {
     return KvCache::Place{blocks, 0, tile * kTilePositions};
   };
-  const std::array<int32_t, kBlocks> blocks = {2, 1};
-  std::vector<float> queries = conformance::normal_values("queries", size_t{n_rows} * kHeadDim);
+  const std::array<int32_t, kAttendedTiles> blocks = {2, 1};
+  std::vector<float> queries =
+      conformance::normal_values("queries", size_t{n_rows} * kAttendedDims);
   if (const auto pack = kernels.pack_query[i]) {
-    for (uint32_t r = 0; r < n_rows; ++r) pack(queries.data() + r * kHeadDim, kHeadDim);
+    for (uint32_t r = 0; r < n_rows; ++r) pack(queries.data() + r * kAttendedDims, kAttendedDims);
   }
-  std::vector<float> out(n_rows * kRowStride), all;
+  std::vector<float> out(n_rows * kGatheredStride), all;
   std::vector<float> maximum(n_rows, 0);
-  for (uint32_t t = 0; t < kBlocks; ++t) {
-    KvTile tile = kv.tile(0, place(blocks.data(), t), 0, kBlocks * kTilePositions - 7);
-    tile.ahead = kv.distance(0, place(blocks.data(), t), place(blocks.data(), kBlocks - 1));
+  for (uint32_t t = 0; t < kAttendedTiles; ++t) {
+    KvTile tile = kv.tile(0, place(blocks.data(), t), 0, kAttendedTiles * kTilePositions - 7);
+    tile.ahead = kv.distance(0, place(blocks.data(), t), place(blocks.data(), kAttendedTiles - 1));
     tile.wanted_end = kTileGroups;
-    const uint32_t end = t + 1 < kBlocks ? kTilePositions : kTilePositions - 7;
+    const uint32_t end = t + 1 < kAttendedTiles ? kTilePositions : kTilePositions - 7;
     std::vector<float> scores(n_rows * kTilePositions);
-    kernels.score_tile[i](tile, queries.data(), kHeadDim, n_rows, kHeadDim, scores.data());
+    kernels.score_tile[i](tile, queries.data(), kAttendedDims, n_rows, kAttendedDims,
+                          scores.data());
     all.insert(all.end(), scores.begin(), scores.end());
     for (uint32_t r = 0; r < n_rows; ++r) {
       kernels.softmax_tile[i](scores.data() + r * kTilePositions, 0, end, 0.05f, 0, &maximum[r],
-                              out.data() + r * kRowStride + kHeadDim);
+                              out.data() + r * kGatheredStride + kAttendedDims);
     }
-    kernels.accumulate_tile[i](tile, scores.data(), n_rows, 0, end, out.data(), kRowStride);
+    kernels.accumulate_tile[i](tile, scores.data(), n_rows, 0, end, out.data(), kGatheredStride);
   }
   all.insert(all.end(), out.begin(), out.end());
   return all;
@@ -49,16 +51,16 @@ std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType ty
 
 // Ways to ask for what is read next change no result.
 TEST(AttentionKernels, GiveTheSameWhateverTheTuning) {
-  const bp_kv_slot slot{0, 1, kHeadDim, kHeadDim};
+  const bp_kv_slot slot{0, 1, kAttendedDims, kAttendedDims};
   const std::vector<float> x =
-      conformance::normal_values("cache", size_t{kBlocks} * kTilePositions * kHeadDim);
+      conformance::normal_values("cache", size_t{kAttendedTiles} * kTilePositions * kAttendedDims);
   for (const Isa isa : available_isas()) {
     for (const KvType type :
          {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0, KvType::kQ4_0}) {
       KvCache kv({&slot, 1}, 1, kTilePositions, type, type);
-      ASSERT_TRUE(kv.allocate(std::array{kBlocks + 1}).ok());
-      for (uint32_t p = 0; p < kBlocks * kTilePositions; ++p) {
-        const float* row = x.data() + size_t{p} * kHeadDim;
+      ASSERT_TRUE(kv.allocate(std::array{kAttendedTiles + 1}).ok());
+      for (uint32_t p = 0; p < kAttendedTiles * kTilePositions; ++p) {
+        const float* row = x.data() + size_t{p} * kAttendedDims;
         kv.store(kernels_of(isa), 0, 0, p < kTilePositions ? 2 : 1, p % kTilePositions, row, row);
       }
       const Kernels others[] = {make_kernels(isa, Tuning::kIntel),
