@@ -300,7 +300,7 @@ struct KvTile {
   // and accumulate_tile of up to asking_rows rows ask the caches for that while they go.
   ptrdiff_t ahead;
   // Groups [wanted_first, wanted_end) will be read there. Those that the tile does not hold itself
-  // lie beside the others, in one block. As yet for vdpbf16ps alone.
+  // lie beside the others, in one block. As yet for few rows of vdpbf16ps alone.
   uint32_t wanted_first, wanted_end;
 };
 
