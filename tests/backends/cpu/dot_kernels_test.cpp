@@ -22,6 +22,7 @@
 #include "backplane/reference/encode.hpp"
 #include "sdk/conformance/kinds/guarded_memory.hpp"
 #include "sdk/conformance/support/random_values.hpp"
+#include "tests/backends/cpu/tunings.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -280,12 +281,6 @@ TEST(StripDot, HasRoomForTheLargestSums) {
       }
     }
   }
-}
-
-// Some kernels go other ways where weights are asked for otherwise.
-std::array<Kernels, 3> kernels_by_tuning(Isa isa) {
-  return {make_kernels(isa, Tuning::kZen5), make_kernels(isa, Tuning::kIntel),
-          make_kernels(isa, Tuning::kZen4)};
 }
 
 std::vector<Kernels> all_kernels() {

@@ -34,6 +34,11 @@ void configure_tiles(uint32_t n_rows) {
   load_config(config);  // also what was written before, which gcc's tile loads do not say they read
 }
 
+// Asks for what takes the place of a tile register's keys or values in what is read next.
+__attribute__((always_inline)) inline void ask_for_next(const KvTile& tile, const void* from) {
+  ask_ahead<Tuning::kIntel, kTileBytes>(tile, from);
+}
+
 // Queries and scores of the rows of one tile.
 struct Queries {
   const float* words;  // of two dimensions each
@@ -49,15 +54,15 @@ void score_four_groups(const KvTile& tile, uint32_t group, const Queries& querie
   for (uint32_t step = 0; step < queries.n_steps; ++step) {
     _tile_loadd(4, queries.words + 16 * step, queries.stride);
     _tile_loadd(5, key_pairs(tile, group, 16 * step), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, key_pairs(tile, group, 16 * step));
+    ask_for_next(tile, key_pairs(tile, group, 16 * step));
     _tile_loadd(6, key_pairs(tile, group + 1, 16 * step), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, key_pairs(tile, group + 1, 16 * step));
+    ask_for_next(tile, key_pairs(tile, group + 1, 16 * step));
     _tile_dpbf16ps(0, 4, 5);
     _tile_loadd(7, key_pairs(tile, group + 2, 16 * step), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, key_pairs(tile, group + 2, 16 * step));
+    ask_for_next(tile, key_pairs(tile, group + 2, 16 * step));
     _tile_dpbf16ps(1, 4, 6);
     _tile_loadd(5, key_pairs(tile, group + 3, 16 * step), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, key_pairs(tile, group + 3, 16 * step));
+    ask_for_next(tile, key_pairs(tile, group + 3, 16 * step));
     _tile_dpbf16ps(2, 4, 7);
     _tile_dpbf16ps(3, 4, 5);
   }
@@ -72,7 +77,7 @@ void score_group(const KvTile& tile, uint32_t group, const Queries& queries, flo
   for (uint32_t step = 0; step < queries.n_steps; ++step) {
     _tile_loadd(4, queries.words + 16 * step, queries.stride);
     _tile_loadd(5, key_pairs(tile, group, 16 * step), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, key_pairs(tile, group, 16 * step));
+    ask_for_next(tile, key_pairs(tile, group, 16 * step));
     _tile_dpbf16ps(0, 4, 5);
   }
   _tile_stored(0, scores + 16 * group, kScoreStride);
@@ -155,15 +160,15 @@ void accumulate_four(const KvTile& tile, const Weighted& rows, uint32_t column) 
     const uint32_t pair = half * kHalfPairs;
     _tile_loadd(4, rows.probabilities + 16 * half, kScoreStride);
     _tile_loadd(5, value_pairs(tile, pair, column), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, value_pairs(tile, pair, column));
+    ask_for_next(tile, value_pairs(tile, pair, column));
     _tile_loadd(6, value_pairs(tile, pair, column + 16), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, value_pairs(tile, pair, column + 16));
+    ask_for_next(tile, value_pairs(tile, pair, column + 16));
     _tile_dpbf16ps(0, 4, 5);
     _tile_loadd(7, value_pairs(tile, pair, column + 32), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, value_pairs(tile, pair, column + 32));
+    ask_for_next(tile, value_pairs(tile, pair, column + 32));
     _tile_dpbf16ps(1, 4, 6);
     _tile_loadd(5, value_pairs(tile, pair, column + 48), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, value_pairs(tile, pair, column + 48));
+    ask_for_next(tile, value_pairs(tile, pair, column + 48));
     _tile_dpbf16ps(2, 4, 7);
     _tile_dpbf16ps(3, 4, 5);
   }
@@ -178,7 +183,7 @@ void accumulate_one(const KvTile& tile, const Weighted& rows, uint32_t column) {
   for (uint32_t half = rows.first_half; half < rows.end_half; ++half) {
     _tile_loadd(4, rows.probabilities + 16 * half, kScoreStride);
     _tile_loadd(5, value_pairs(tile, half * kHalfPairs, column), kTileStride);
-    ask_ahead<Tuning::kIntel, kTileBytes>(tile, value_pairs(tile, half * kHalfPairs, column));
+    ask_for_next(tile, value_pairs(tile, half * kHalfPairs, column));
     _tile_dpbf16ps(0, 4, 5);
   }
   _tile_stored(0, rows.out + column, rows.stride);
