@@ -44,9 +44,9 @@ uint8_t nibbles(int8_t low, int8_t high) {
 }
 
 template <class Element>
-void scatter(const Element* key, uint32_t n, uint32_t stride, uint8_t* to) {
+void scatter(const Element* from, uint32_t n, uint32_t stride, uint8_t* to) {
   auto* out = reinterpret_cast<Element*>(to);
-  for (uint32_t d = 0; d < n; ++d) out[size_t{d} * stride] = key[d];
+  for (uint32_t d = 0; d < n; ++d) out[size_t{d} * stride] = from[d];
 }
 
 }  // namespace
@@ -138,9 +138,9 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
   for (uint32_t g = tile.first / 2 * 2; g < tile.end; ++g) {  // values of bf16: even g
     const uint32_t position = first.position + g * kKvLanes;
     const uint8_t* base = head(slot, {first.blocks, first.head, position});
-    const uint64_t offset = position % block_size_;
+    const uint32_t offset = position % block_size_;
     tile.keys[g] = base + offset * key_step(k_type_, slot.shape.k_head_dim);
-    tile.values[g] = base + slot.values + offset * value_step(v_type_, slot.value_stride);
+    tile.values[g] = base + slot.values + value_offset(v_type_, slot.value_stride, offset);
     tile.key_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.key_scales) + offset;
     tile.value_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.value_scales) + offset;
   }
@@ -200,12 +200,18 @@ void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to,
     return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
   }
   auto* scales = reinterpret_cast<uint16_t*>(to + slot.value_scales) + offset;
+  const uint64_t step = value_bytes_step(block_size_);
   quantize(kernels, v_type_, value, n, false,
            [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
-             if (v_type_ == KvType::kQ8_0) {
-               std::memcpy(values + d, q, part);
-             } else {
-               for (uint32_t i = 0; i < 16; ++i) values[d / 2 + i] = nibbles(q[i], q[16 + i]);
+             uint8_t bytes[kKvScaleDims];
+             std::memcpy(bytes, q, sizeof bytes);
+             uint32_t n_bytes = part;
+             if (v_type_ == KvType::kQ4_0) {
+               n_bytes = kKvScaleDims / 2;
+               for (uint32_t i = 0; i < n_bytes; ++i) bytes[i] = nibbles(q[i], q[n_bytes + i]);
+             }
+             for (uint32_t i = 0; i < n_bytes; i += kKvLanes, values += step) {
+               scatter(bytes + i, std::min(kKvLanes, n_bytes - i), kValueQuad, values);
              }
              scales[size_t{d} / kKvScaleDims * block_size_] = scale;
            });

@@ -8,8 +8,10 @@
 // [v_head_dim / 16][16][16][2], as kernel_table.hpp says.
 //
 // 8-bit keys are [k_head_dim / 4][block_size][4], 4-bit keys [k_head_dim / 8][block_size][4],
-// rounded up; their scales [k_head_dim / 32][block_size] as f16 follow them. The scales of 8-bit
-// and 4-bit values, [v_head_dim / 32][block_size], follow the values.
+// rounded up; their scales [k_head_dim / 32][block_size] as f16 follow them. 8-bit values are
+// [v_head_dim / 16][block_size / 4][16][4], four positions of a column side by side, 4-bit values
+// [v_head_dim / 32][block_size / 4][16][4] with another 16 columns in the high halves of the bytes;
+// their scales, [v_head_dim / 32][block_size], follow them.
 
 #include <algorithm>
 #include <cstdint>

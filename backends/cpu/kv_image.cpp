@@ -98,7 +98,8 @@ void move_key(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, ui
 }
 
 template <bool kToImage>
-void move_value(KvType type, const Kept& kept, uint32_t n, uint8_t* row) {
+void move_value(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, uint8_t* row) {
+  const uint64_t bytes_step = value_bytes_step(block_size);
   constexpr uint64_t kColumnBlockBytes =
       uint64_t{kValuePairPositions} * kKvLanes * sizeof(uint16_t);
   switch (type) {
@@ -113,15 +114,19 @@ void move_value(KvType type, const Kept& kept, uint32_t n, uint8_t* row) {
       }
       return;
     case KvType::kQ8_0:
-      return move_quantised<kToImage>(kept, n, kQ8Bytes, row,
-                                      [&](uint32_t d, uint32_t part, uint8_t* to) {
-                                        move<kToImage>(kept.numbers + d, to, part);
-                                      });
+      return move_quantised<kToImage>(
+          kept, n, kQ8Bytes, row, [&](uint32_t d, uint32_t part, uint8_t* to) {
+            for (uint32_t i = 0; i < part; i += kKvLanes) {
+              move_runs<kToImage>(kept.numbers + (d + i) / kKvLanes * bytes_step, kValueQuad,
+                                  to + i, 1, std::min(kKvLanes, part - i));
+            }
+          });
     case KvType::kQ4_0:
-      return move_quantised<kToImage>(kept, n, kQ4Bytes, row,
-                                      [&](uint32_t d, uint32_t, uint8_t* to) {
-                                        move<kToImage>(kept.numbers + d / 2, to, kNibbleBytes);
-                                      });
+      return move_quantised<kToImage>(
+          kept, n, kQ4Bytes, row, [&](uint32_t d, uint32_t, uint8_t* to) {
+            move_runs<kToImage>(kept.numbers + d / kKvScaleDims * bytes_step, kValueQuad, to, 1,
+                                kNibbleBytes);
+          });
   }
 }
 
@@ -139,7 +144,7 @@ void KvCache::move_rows(uint32_t slot_index, bool is_value, int32_t block, uint8
       kept.scales = base + (is_value ? slot.value_scales : slot.key_scales) + offset * 2;
       if (is_value) {
         kept.numbers = base + slot.values + value_offset(v_type_, slot.value_stride, offset);
-        move_value<kToImage>(v_type_, kept, slot.shape.v_head_dim, rows);
+        move_value<kToImage>(v_type_, kept, slot.shape.v_head_dim, block_size_, rows);
       } else {
         kept.numbers = base + key_offset(k_type_, slot.shape.k_head_dim, offset);
         move_key<kToImage>(k_type_, kept, slot.shape.k_head_dim, block_size_, rows);

@@ -16,7 +16,10 @@ inline constexpr uint32_t kValuePairElements = 2 * kKvLanes;
   return type == KvType::kQ8_0 || type == KvType::kQ4_0;
 }
 
-// From one position to the next; of bf16 the average.
+inline constexpr uint32_t kValueQuad = 4;  // positions of quantised values, side by side
+inline constexpr uint32_t kValueQuadBytes = kValueQuad * kKvLanes;
+
+// From one position to the next; of bf16 and of quantised values the average.
 [[nodiscard]] constexpr uint64_t key_step(KvType type, uint32_t head_dim) {
   if (type == KvType::kBF16) return round_up(head_dim, kKeyPairDims) * sizeof(uint16_t);
   return type == KvType::kF16 ? 2 : 4;
@@ -32,9 +35,16 @@ inline constexpr uint32_t kValuePairElements = 2 * kKvLanes;
   return (offset - lane) * key_step(type, head_dim) + lane * sizeof(uint32_t);
 }
 [[nodiscard]] constexpr uint64_t value_offset(KvType type, uint32_t stride, uint32_t offset) {
+  if (is_quantised(type)) {
+    return uint64_t{offset / kValueQuad} * kValueQuadBytes + offset % kValueQuad;
+  }
   const uint32_t in_half = type == KvType::kBF16 ? offset % kValuePairPositions : 0;
   return (offset - in_half) * value_step(type, stride) +
          (in_half / 2 * kValuePairElements + in_half % 2) * sizeof(uint16_t);
+}
+// Of a quantised value, from 16 bytes of it, an integer or two each, to the next 16.
+[[nodiscard]] constexpr uint64_t value_bytes_step(uint32_t block_size) {
+  return uint64_t{block_size / kValueQuad} * kValueQuadBytes;
 }
 
 }  // namespace bp::cpu

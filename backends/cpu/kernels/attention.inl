@@ -140,7 +140,6 @@ void set_integer_attention(KvType type, Quantize quantize, Kernels& kernels) {
   kernels.pack_query[i] = quantize_query;
   kernels.score_tile[i] = score_tile_q8<T, Keys>;
   kernels.accumulate_tile[i] = accumulate_tile_q8<T, Values>;
-  kernels.values_finite[i] = values_finite_q8;
   kernels.quantize_kv[i] = quantize;
 }
 

@@ -1,5 +1,7 @@
 // Attention to one tile of 64 positions whose keys or values are 8-bit or 4-bit integers with a
-// scale per 32 dimensions. Sums within a scale are exact; scales fold in ascending dimensions.
+// scale per 32 dimensions. Of keys, sums within a scale are exact; scales fold in ascending
+// dimensions. Of values, sums within the tile are: probabilities times the scales of their
+// positions become integers.
 #pragma once
 
 #include "backends/cpu/kernels/few_rows.inl"
@@ -17,9 +19,11 @@ struct Keys8 {
   static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
     parts[0] = prepare_signed(load_bytes(words));
   }
-  static I32x16 add(I32x16 sum, U8x64 keys, int32_t query) { return dot_signed(sum, keys, query); }
-  // What a sum has too much for 128 times the query's sum of integers.
-  static I32x16 excess(int32_t offset) { return broadcast_int(kSignedAsUnsigned ? offset : 0); }
+  static I32x16 add(I32x16 sum, U8x64 keys, const int32_t* query) {
+    return dot_signed(sum, keys, query);
+  }
+  // Where a sum begins, given -128 times the query's sum of integers.
+  static int32_t begin(int32_t offset) { return kSignedAsUnsigned ? offset : 0; }
 };
 
 struct Keys4 {
@@ -29,28 +33,22 @@ struct Keys4 {
     parts[0] = low_nibbles(both);
     parts[1] = high_nibbles(both);
   }
-  static I32x16 add(I32x16 sum, U8x64 keys, int32_t query) { return dot(sum, keys, query); }
-  static I32x16 excess(int32_t offset) { return broadcast_int(offset / 16); }
+  static I32x16 add(I32x16 sum, U8x64 keys, const int32_t* query) { return dot(sum, keys, query); }
+  static int32_t begin(int32_t offset) { return offset / 16; }
 };
 
 constexpr uint32_t kQueryWords = kKvScaleDims / 4;  // of the high bytes of a record
 
 struct QueryRecord {
   const float* words;
-  [[nodiscard]] int32_t word(uint32_t i) const {
-    int32_t w;
-    __builtin_memcpy(&w, words + i, sizeof w);
-    return w;
+  // Integers, which quantize_query left here.
+  [[nodiscard]] const int32_t* word(uint32_t i) const {
+    return reinterpret_cast<const int32_t*>(words) + i;
   }
-  [[nodiscard]] int32_t high(uint32_t k) const { return word(k); }
-  [[nodiscard]] int32_t low(uint32_t k) const { return word(kQueryWords + k); }
-  // scale * the whole sum, of the sums with the two bytes.
-  template <class Keys>
-  [[nodiscard]] F32x16 fold(I32x16 high, I32x16 low) const {
-    const I32x16 sum = sub(shift_left<8>(high), sub(shift_left<1>(high), low));
-    return mul(to_float(sub(sum, Keys::excess(word(2 * kQueryWords)))),
-               broadcast(words[2 * kQueryWords + 1]));
-  }
+  [[nodiscard]] const int32_t* high(uint32_t k) const { return word(k); }
+  [[nodiscard]] const int32_t* low(uint32_t k) const { return word(kQueryWords + k); }
+  [[nodiscard]] int32_t offset() const { return *word(2 * kQueryWords); }
+  [[nodiscard]] F32x16 scale() const { return broadcast(words[2 * kQueryWords + 1]); }
 };
 
 // M query rows times G groups of 16 positions.
@@ -69,9 +67,11 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
     const uint32_t b = first / kScaleWords;
     const uint32_t n = n_words - first < kScaleWords ? n_words - first : kScaleWords;
     const float* records = queries + size_t{b} * kQueryRecordWords;
-    I32x16 high[M][G], low[M][G];
+    TwoBytes all[M][G];
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-      BP_UNROLL for (uint32_t g = 0; g < G; ++g) high[m][g] = low[m][g] = broadcast_int(0);
+      const QueryRecord query{records + m * query_stride};
+      const I32x16 low = broadcast_int(Keys::begin(query.offset()));
+      BP_UNROLL for (uint32_t g = 0; g < G; ++g) all[m][g] = {broadcast_int(0), low};
     }
     for (uint32_t k = 0; k < n; ++k) {
       U8x64 keys[G][kParts];
@@ -85,8 +85,8 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
         const QueryRecord query{records + m * query_stride};
         BP_UNROLL for (uint32_t p = 0; p < kParts; ++p) {
           BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-            high[m][g] = Keys::add(high[m][g], keys[g][p], query.high(k * kParts + p));
-            low[m][g] = Keys::add(low[m][g], keys[g][p], query.low(k * kParts + p));
+            all[m][g].high = Keys::add(all[m][g].high, keys[g][p], query.high(k * kParts + p));
+            all[m][g].low = Keys::add(all[m][g].low, keys[g][p], query.low(k * kParts + p));
           }
         }
       }
@@ -97,7 +97,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
       Rows::template ask_ahead<32>(tile, scales);
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
-        const F32x16 sum = query.template fold<Keys>(high[m][g], low[m][g]);
+        const F32x16 sum = mul(to_float(join(all[m][g])), query.scale());
         sums[m][g] = fma(sum, scale, sums[m][g]);
       }
     }
@@ -131,120 +131,161 @@ void score_tile_q8(const KvTile& tile, const float* queries, size_t query_stride
   });
 }
 
+// Words of four bytes, one for each column: four positions of it, or of this one and of another 16
+// columns on; kParts vectors of 16 columns come of each.
 struct Values8 {
-  static constexpr uint32_t kVectors = 1;  // of 16 columns, loaded together
-  // Returns where they are.
-  template <uint32_t C>
-  static const uint8_t* load(const KvTile& tile, uint32_t i, uint32_t column, F32x16 (&values)[C]) {
-    const auto* v = static_cast<const uint8_t*>(tile.values[i / 16]) +
-                    size_t{i % 16} * tile.value_stride + column;
-    BP_UNROLL for (uint32_t c = 0; c < C; ++c) values[c] = load_i8(v + 16 * c);
-    return v;
+  static constexpr uint32_t kParts = 1;
+  static constexpr uint32_t kExcess = 0;  // of a sum, for each unit of the weights
+  static void load(const uint8_t* words, U8x64 (&parts)[kParts]) { parts[0] = load_bytes(words); }
+  // Scales are not negative, thus no weight is.
+  static I32x16 add(I32x16 sum, U8x64 values, const int32_t* weights) {
+    return dot_counts(sum, values, weights);
   }
 };
 
 struct Values4 {
-  static constexpr uint32_t kVectors = 2;
-  template <uint32_t C>
-  static const uint8_t* load(const KvTile& tile, uint32_t i, uint32_t column, F32x16 (&values)[C]) {
-    const auto* v = static_cast<const uint8_t*>(tile.values[i / 16]) +
-                    (size_t{i % 16} * tile.value_stride + column) / 2;
-    BP_UNROLL for (uint32_t c = 0; c < C; c += 2) {
-      load_nibbles(v + 8 * c, values[c], values[c + 1]);
-    }
-    return v;
+  static constexpr uint32_t kParts = 2;
+  static constexpr uint32_t kExcess = 8;
+  static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
+    const U8x64 both = load_bytes(words);
+    parts[0] = low_nibbles(both);
+    parts[1] = high_nibbles(both);
+  }
+  static I32x16 add(I32x16 sum, U8x64 values, const int32_t* weights) {
+    return dot(sum, values, weights);
   }
 };
 
-// weights[m][s][i] = probability of position i times the scale of its dimensions [32 s, 32 s + 32)
-// from column on.
-template <class Rows, uint32_t S>
-inline void weigh_positions(const KvTile& tile, uint32_t column, const float* probabilities,
-                            uint32_t first, uint32_t end, float (*weights)[S][kTilePositions]) {
-  constexpr uint32_t M = Rows::kRows;
-  for (uint32_t g = first / 16; g * 16 < end; ++g) {
-    const uint16_t* scales =
-        tile.value_scales[g] + size_t{column / kKvScaleDims} * tile.scale_stride;
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      const F32x16 scale = load_f16(scales + size_t{s} * tile.scale_stride);
-      Rows::template ask_ahead<32>(tile, scales + size_t{s} * tile.scale_stride);
-      BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-        const F32x16 p = load(probabilities + m * kTilePositions + 16 * g);
-        store(weights[m][s] + 16 * g, mul(p, scale));
-      }
-    }
+// The scales of 32 columns, the largest of which is kTwoBytes units; 0 outside [first, end).
+struct ValueScales {
+  F32x16 units[kTileGroups];
+  float unit;
+};
+
+template <Tuning T>
+inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t first, uint32_t end,
+                                bool asks) {
+  const size_t offset = size_t{column / kKvScaleDims} * tile.scale_stride;
+  ValueScales all;
+  I32x16 magnitudes = broadcast_int(0);
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+    const int base = static_cast<int>(16 * g);
+    all.units[g] = zero();
+    if (16 * g + 16 <= first || 16 * g >= end) continue;
+    const uint16_t* scales = tile.value_scales[g] + offset;
+    all.units[g] = where_between(static_cast<int>(first) - base, static_cast<int>(end) - base,
+                                 load_f16(scales), zero());
+    if (asks) ask_ahead<T, 32>(tile, scales);
+    magnitudes = max(magnitudes, magnitude_bits(all.units[g]));
   }
+  const BlockScale block = scale_to(kTwoBytes, magnitudes);
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+    all.units[g] = mul(all.units[g], broadcast(block.inverse));
+  }
+  all.unit = block.scale;
+  return all;
 }
 
-// C vectors of 16 columns, positions ascending.
+// Of a row and 32 columns, for all positions: 128 * high + low.
+struct ValueWeights {
+  alignas(64) int32_t high[kTilePositions / 4];
+  alignas(64) int32_t low[kTilePositions / 4];
+  int32_t begin;  // where each column's sum does
+};
+
+template <class Values>
+inline void weigh_positions(const ValueScales& scales, const float* probabilities,
+                            ValueWeights& weights) {
+  I32x16 total = broadcast_int(0);
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+    const I32x16 weight = to_int(mul(load(probabilities + 16 * g), scales.units[g]));
+    const TwoBytes two = split(weight);
+    store_i8(reinterpret_cast<int8_t*>(weights.high + 4 * g), two.high);
+    store_i8(reinterpret_cast<int8_t*>(weights.low + 4 * g), two.low);
+    total = add(total, weight);
+  }
+  weights.begin = 0;
+  if constexpr (Values::kExcess == 0) return;
+  // Unsigned: what stands for a NaN may overflow.
+  const auto sum = static_cast<uint32_t>(reduce_add(total));
+  weights.begin = static_cast<int32_t>(0 - Values::kExcess * sum);
+}
+
+// C vectors of 16 columns that share their scales.
 template <class Values, class Rows, uint32_t C>
-inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const float* probabilities,
-                                  uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  constexpr uint32_t M = Rows::kRows, kScales = (C + 1) / 2;
-  alignas(64) float weights[M][kScales][kTilePositions];
-  weigh_positions<Rows, kScales>(tile, column, probabilities, first, end, weights);
-  constexpr uint32_t kBytes = 16 * C / Values::kVectors;
-  F32x16 sums[M][C];
+inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, float unit,
+                                  const ValueWeights* weights, uint32_t first, uint32_t end,
+                                  float* out, size_t out_stride) {
+  constexpr uint32_t M = Rows::kRows, kParts = Values::kParts, kLoads = C / kParts;
+  TwoBytes sums[M][C];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-    BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-      sums[m][c] = load(out + m * out_stride + column + 16 * c);
-    }
+    const I32x16 low = broadcast_int(weights[m].begin);
+    BP_UNROLL for (uint32_t c = 0; c < C; ++c) sums[m][c] = {broadcast_int(0), low};
   }
-  for (uint32_t i = first; i < end; ++i) {
-    F32x16 values[C];
-    Rows::template ask_ahead<kBytes>(tile, Values::load(tile, i, column, values));
-    BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-      BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-        sums[m][c] = fma(broadcast(weights[m][c / 2][i]), values[c], sums[m][c]);
+  const size_t load_bytes = size_t{tile.key_stride} * 16;
+  for (uint32_t g = first / 16; g * 16 < end; ++g) {
+    const auto* words =
+        static_cast<const uint8_t*>(tile.values[g]) + column / (16 * kParts) * load_bytes;
+    for (uint32_t quad = 4 * g; quad < 4 * g + 4; ++quad, words += 64) {
+      U8x64 values[kLoads][kParts];
+      BP_UNROLL for (uint32_t l = 0; l < kLoads; ++l) {
+        Values::load(words + l * load_bytes, values[l]);
+        Rows::template ask_ahead<64>(tile, words + l * load_bytes);
+      }
+      BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+        BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
+          const U8x64 part = values[c / kParts][c % kParts];
+          sums[m][c].high = Values::add(sums[m][c].high, part, &weights[m].high[quad]);
+          sums[m][c].low = Values::add(sums[m][c].low, part, &weights[m].low[quad]);
+        }
       }
     }
   }
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-      store(out + m * out_stride + column + 16 * c, sums[m][c]);
+      float* to = out + m * out_stride + column + 16 * c;
+      store(to, fma(to_float(join(sums[m][c])), broadcast(unit), load(to)));
     }
   }
 }
 
+// The columns of a scale: 32, of the last one perhaps 16.
 template <class Values, class Rows>
-inline void accumulate_rows_q8(const KvTile& tile, const float* probabilities, uint32_t first,
-                               uint32_t end, float* out, size_t out_stride) {
-  constexpr uint32_t kVectors =
-      Rows::kColumnVectors < Values::kVectors ? Values::kVectors : Rows::kColumnVectors;
-  constexpr uint32_t kStep = 16 * Values::kVectors;
-  uint32_t column = 0;
-  for (; column + 16 * kVectors <= tile.value_stride; column += 16 * kVectors) {
-    accumulate_columns_q8<Values, Rows, kVectors>(tile, column, probabilities, first, end, out,
-                                                  out_stride);
+inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueScales& scales,
+                             const float* probabilities, uint32_t first, uint32_t end, float* out,
+                             size_t out_stride) {
+  constexpr uint32_t M = Rows::kRows;
+  // Both vectors of columns together where registers hold their sums or they share what is loaded.
+  constexpr uint32_t C = kManyRegisters ? 2 : Values::kParts;
+  ValueWeights weights[M];
+  BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+    weigh_positions<Values>(scales, probabilities + m * kTilePositions, weights[m]);
   }
-  for (; column < tile.value_stride; column += kStep) {
-    accumulate_columns_q8<Values, Rows, Values::kVectors>(tile, column, probabilities, first, end,
-                                                          out, out_stride);
+  const uint32_t last =
+      tile.value_stride < column + kKvScaleDims ? tile.value_stride : column + kKvScaleDims;
+  for (; column + 16 * C <= last; column += 16 * C) {
+    accumulate_columns_q8<Values, Rows, C>(tile, column, scales.unit, weights, first, end, out,
+                                           out_stride);
+  }
+  if constexpr (C > Values::kParts) {
+    if (column == last) return;
+    accumulate_columns_q8<Values, Rows, Values::kParts>(tile, column, scales.unit, weights, first,
+                                                        end, out, out_stride);
   }
 }
 
+// A scale's columns after another's, since memory is read faster in the order in which it lies.
 template <Tuning T, class Values>
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
-    accumulate_rows_q8<Values, decltype(rows)>(tile, probabilities + row * kTilePositions, first,
-                                               end, out + row * out_stride, out_stride);
-  });
-}
-
-bool values_finite_q8(const KvTile& tile, uint32_t first, uint32_t end) {
-  I32x16 largest = broadcast_int(0);
-  const uint32_t n_scales = (tile.value_stride + kKvScaleDims - 1) / kKvScaleDims;
-  for (uint32_t g = first / 16; g * 16 < end; ++g) {
-    const int base = static_cast<int>(16 * g);
-    for (uint32_t s = 0; s < n_scales; ++s) {
-      const F32x16 scale = load_f16(tile.value_scales[g] + size_t{s} * tile.scale_stride);
-      const F32x16 read = where_between(static_cast<int>(first) - base,
-                                        static_cast<int>(end) - base, scale, zero());
-      largest = max(largest, magnitude_bits(read));
-    }
+  for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
+    const ValueScales scales = value_scales<T>(tile, column, first, end, n_rows <= kAskingRows<T>);
+    for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
+      accumulate_scale<Values, decltype(rows)>(tile, column, scales,
+                                               probabilities + row * kTilePositions, first, end,
+                                               out + row * out_stride, out_stride);
+    });
   }
-  return reduce_max(largest) < kInfinityBits;
 }
 
 }  // namespace

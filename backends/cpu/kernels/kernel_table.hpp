@@ -109,8 +109,8 @@ inline constexpr uint32_t kKvScaleDims = 32;
 //
 // A query against such keys: for each kKvScaleDims dimensions a record of
 //   int32 high[8], low[8]   four consecutive dimensions each, as int8
-//   int32 offset            128 * sum of (254 * high + low)
-//   float scale             x = scale * (254 * high + low)
+//   int32 offset            -128 * sum of (128 * high + low)
+//   float scale             x = scale * (128 * high + low)
 // which takes less room than the dimensions as floats. Eight bits alone would round queries as much
 // as the cache rounds keys.
 inline constexpr uint32_t kQueryRecordWords = 18;
@@ -292,7 +292,8 @@ struct KvTile {
   const uint16_t* value_scales[kTileGroups];  // f16, of 8-bit and 4-bit values
   // Elements from one dimension to the next (8-bit: four dimensions, 4-bit: eight): the block size.
   uint32_t key_stride;
-  // Elements from one position to the next: value_dim rounded up to 16, of 4-bit values to 32.
+  // value_dim rounded up to 16, of 4-bit values to 32: of floats the elements from one position to
+  // the next. Of integers 16 bytes for each position of the block come before the next columns.
   uint32_t value_stride;
   uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
@@ -321,7 +322,8 @@ using SoftmaxTile = float (*)(float* scores, uint32_t first, uint32_t end, float
 using AccumulateTile = void (*)(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                                 uint32_t first, uint32_t end, float* out, size_t out_stride);
 
-// Whether all that accumulate_tile of a type reads for positions [first, end) is finite.
+// Whether all that accumulate_tile of a type reads for positions [first, end) is finite. It is not
+// asked of integers: what these give depends on the range, whose largest scale stands for it.
 using ValuesFinite = bool (*)(const KvTile& tile, uint32_t first, uint32_t end);
 
 // What one token of the delta rule is to all columns of a head.
@@ -394,7 +396,7 @@ struct Kernels {
   // By the type of the values.
   SoftmaxTile softmax_tile[kKvTypes];
   AccumulateTile accumulate_tile[kKvTypes];
-  ValuesFinite values_finite[kKvTypes];
+  ValuesFinite values_finite[kKvTypes];  // null for integers
   // A value [n] to its elements of pairs of positions, the first of which is `pairs`; the last 16
   // columns are filled up with zeros. The other position's elements are not touched: another thread
   // may store them.

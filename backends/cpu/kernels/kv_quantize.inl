@@ -40,16 +40,19 @@ inline void spread(KvDims& x, uint32_t n) {
   x = {load(lanes[0]), load(lanes[0] + 16)};
 }
 
-// Nearest integers of x * factor, as bytes; what they leave of x replaces it.
-inline void take_bytes(KvDims& x, float factor, float scale, int8_t* q, uint32_t& sum) {
-  const I32x16 low = to_int(mul(x.low, broadcast(factor)));
-  const I32x16 high = to_int(mul(x.high, broadcast(factor)));
-  store_i8(q, low);
-  store_i8(q + 16, high);
-  // Unsigned: what stands for a NaN may overflow.
-  sum = static_cast<uint32_t>(reduce_add(low)) + static_cast<uint32_t>(reduce_add(high));
-  x.low = fma(to_float(low), broadcast(-scale), x.low);
-  x.high = fma(to_float(high), broadcast(-scale), x.high);
+// What products with bytes need two of: an integer up to kTwoBytes as 128 * high + low, where only
+// high has a sign.
+constexpr float kTwoBytes = 127 << 7;
+
+struct TwoBytes {
+  I32x16 high, low;
+};
+inline TwoBytes split(I32x16 x) {
+  const I32x16 high = shift_right<7>(x);
+  return {high, sub(x, shift_left<7>(high))};
+}
+inline I32x16 join(TwoBytes x) {
+  return add(shift_left<7>(x.high), x.low);
 }
 
 inline uint16_t to_f16(float x) {
@@ -63,8 +66,8 @@ void quantize_kv_8(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDim
   KvDims dims = load_dims(x, n);
   if (is_key) spread(dims, n);
   const BlockScale block = block_scale(dims.low, dims.high);
-  uint32_t sum;
-  take_bytes(dims, block.inverse, block.scale, q, sum);
+  store_i8(q, to_int(mul(dims.low, broadcast(block.inverse))));
+  store_i8(q + 16, to_int(mul(dims.high, broadcast(block.inverse))));
   *scale = to_f16(block.scale);
 }
 
@@ -90,15 +93,22 @@ void quantize_query(float* x, uint32_t head_dim) {
     const uint32_t n = head_dim - d < kKvScaleDims ? head_dim - d : kKvScaleDims;
     KvDims dims = load_dims(x + d, n);
     spread(dims, n);
-    const BlockScale block = block_scale(dims.low, dims.high);
-    const float scale = block.scale / 254.0f;
+    const BlockScale block =
+        scale_to(kTwoBytes, max(magnitude_bits(dims.low), magnitude_bits(dims.high)));
     int32_t words[kQueryRecordWords];
     auto* bytes = reinterpret_cast<int8_t*>(words);
-    uint32_t high, low;
-    take_bytes(dims, block.inverse, block.scale, bytes, high);
-    take_bytes(dims, block.inverse * 254.0f, scale, bytes + kKvScaleDims, low);
-    words[16] = static_cast<int32_t>(128 * (254 * high + low));
-    __builtin_memcpy(&words[17], &scale, sizeof scale);
+    uint32_t sum = 0;  // what stands for a NaN may overflow
+    const F32x16 halves[2] = {dims.low, dims.high};
+    for (const F32x16& half : halves) {
+      const I32x16 whole = to_int(mul(half, broadcast(block.inverse)));
+      const TwoBytes two = split(whole);
+      store_i8(bytes, two.high);
+      store_i8(bytes + kKvScaleDims, two.low);
+      sum += static_cast<uint32_t>(reduce_add(whole));
+      bytes += 16;
+    }
+    words[16] = static_cast<int32_t>(0 - 128 * sum);
+    __builtin_memcpy(&words[17], &block.scale, sizeof block.scale);
     __builtin_memcpy(record, words, sizeof words);
     record += kQueryRecordWords;
   }

@@ -424,6 +424,11 @@ inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return dot(sum, w, a);
 }
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
+inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
+  const __m256i four = _mm256_set1_epi32(*counts);
+  return {_mm256_dpbusd_avx_epi32(sum.a, four, w.a), _mm256_dpbusd_avx_epi32(sum.b, four, w.b)};
+}
 #else
 // Signed bytes in the form that dot_signed takes: as they are.
 inline U8x64 prepare_signed(U8x64 x) {
@@ -482,6 +487,11 @@ inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
 }
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return add_pairs(sum, multiply_signed_pairs(w, a));
+}
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
+inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
+  const __m256i four = _mm256_set1_epi32(*counts);
+  return add_pairs(sum, {_mm256_maddubs_epi16(four, w.a), _mm256_maddubs_epi16(four, w.b)});
 }
 #endif
 

@@ -407,6 +407,10 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot_signed(sum, w, *a);
 }
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
+inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
+  return dot_signed(sum, w, counts);
+}
 
 }  // namespace
 }  // namespace bp::cpu::neon

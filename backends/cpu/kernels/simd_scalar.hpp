@@ -315,7 +315,7 @@ inline I32x16 reduce_each(const I32x16* x, Op&& op) {
   return y;
 }
 // Nearest integers of what is below 2^22; of anything else some integer.
-inline I32x16 to_int(F32x16 x) {
+__attribute__((noinline)) inline I32x16 to_int(F32x16 x) {
   const F32x16 limit = broadcast(0x1p22f);
   const Ints fits = (round(x).v < limit.v) & (round(x).v > -limit.v);
   return {__builtin_convertvector(select(fits, round(x).v, Floats{}), Ints)};
@@ -328,7 +328,7 @@ inline void store_i16(int16_t* p, I32x16 x) {
     p[i] = static_cast<int16_t>(x.v[i] < -32768 ? -32768 : x.v[i] > 32767 ? 32767 : x.v[i]);
   }
 }
-inline void store_i8(int8_t* p, I32x16 x) {
+__attribute__((noinline)) inline void store_i8(int8_t* p, I32x16 x) {
   for (int i = 0; i < 16; ++i) {
     p[i] = static_cast<int8_t>(x.v[i] < -128 ? -128 : x.v[i] > 127 ? 127 : x.v[i]);
   }
@@ -421,6 +421,10 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 }
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot_signed(sum, w, *a);
+}
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
+inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
+  return dot_signed(sum, w, counts);
 }
 
 }  // namespace

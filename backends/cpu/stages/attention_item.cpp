@@ -234,19 +234,23 @@ void AttentionItem::add_biases(uint32_t row, uint32_t first, Range positions, fl
   }
 }
 
-// Rows whose probability of a position is 0 multiply it all the same, unless that gives NaN.
+// Rows whose probability of a position is 0 multiply it all the same, unless that gives NaN or what
+// they give depends on where the range ends; else the rows of each token, which see the same, go
+// alone.
 void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, float* out) {
   const Range last = seen_in(rows.end - 1, first);
   const Range all{seen_in(rows.begin, first).begin, last.end};
   const bool whole = last.begin == 0 && seen_in(rows.begin, first).end == kTilePositions;
   const AccumulateTile accumulate = kernels_.accumulate_tile[v_type_];
-  if (whole || kernels_.values_finite[v_type_](tile, all.begin, all.end)) {
+  const ValuesFinite finite = kernels_.values_finite[v_type_];
+  if (whole || (finite != nullptr && finite(tile, all.begin, all.end))) {
     return accumulate(tile, scores_, rows.end - rows.begin, all.begin, all.end, out, row_stride_);
   }
-  for (uint32_t r = rows.begin; r < rows.end; ++r) {
+  for (uint32_t r = rows.begin, next; r < rows.end; r = next) {
+    next = std::min((r / group_ + 1) * group_, rows.end);
     const Range own = seen_in(r, first);
     accumulate(step_.kv->hide_values(tile, own.begin, own.end, hidden_),
-               scores_ + (r - rows.begin) * kTilePositions, 1, own.begin, own.end,
+               scores_ + (r - rows.begin) * kTilePositions, next - r, own.begin, own.end,
                out + (r - rows.begin) * row_stride_, row_stride_);
   }
 }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "backends/cpu/cpu_features.hpp"
@@ -15,6 +17,8 @@ namespace {
 
 constexpr uint32_t kAttendedDims = 96, kAttendedTiles = 2;
 constexpr size_t kGatheredStride = kAttendedDims + 16;
+constexpr uint32_t kWeighedDims = 80;  // half of its last scale's
+constexpr size_t kWeighedStride = kWeighedDims + 16;
 
 // What n_rows queries gather of two tiles: scores and sums of values.
 std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType type,
@@ -73,6 +77,72 @@ TEST(AttentionKernels, GiveTheSameWhateverTheTuning) {
         }
       }
     }
+  }
+}
+
+// What rows of probabilities, 64 floats apart, gather of the values of positions [first, end).
+std::vector<float> weighed(const Kernels& kernels, KvType type, const KvTile& tile,
+                           const std::vector<float>& probabilities, uint32_t first, uint32_t end) {
+  const size_t n_rows = probabilities.size() / kTilePositions;
+  std::vector<float> out(n_rows * kWeighedStride);
+  kernels.accumulate_tile[static_cast<int>(type)](tile, probabilities.data(),
+                                                  static_cast<uint32_t>(n_rows), first, end,
+                                                  out.data(), kWeighedStride);
+  return out;
+}
+
+// Weights of integers have fourteen bits below the largest scale that a row may see; the same on
+// every instruction set, for any number of rows.
+TEST(AttentionKernels, WeighIntegersPrecisely) {
+  constexpr uint32_t kFirst = 5, kEnd = 59, kMostRows = 9;
+  const bp_kv_slot slot{0, 1, kWeighedDims, kWeighedDims};
+  const std::array<int32_t, 1> blocks = {1};
+  std::vector<float> probabilities =
+      conformance::normal_values("probabilities", size_t{kMostRows} * kTilePositions);
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    const uint32_t p = i % kTilePositions;
+    probabilities[i] = p < kFirst || p >= kEnd ? 0 : std::exp(-3 * std::abs(probabilities[i]));
+  }
+  const std::vector<float> x =
+      conformance::normal_values("values", size_t{kTilePositions} * kWeighedDims);
+  for (const KvType type : {KvType::kQ8_0, KvType::kQ4_0}) {
+    KvCache kv({&slot, 1}, 1, kTilePositions, type, type);
+    ASSERT_TRUE(kv.allocate(std::array{2u}).ok());
+    for (uint32_t p = 0; p < kTilePositions; ++p) {
+      const float* row = x.data() + size_t{p} * kWeighedDims;
+      kv.store(kernels_of(Isa::kScalar), 0, 0, 1, p, row, row);
+    }
+    const KvTile tile = kv.tile(0, {blocks.data(), 0, 0}, 0, kTilePositions);
+    std::vector<float> expected;
+    for (const Isa isa : available_isas()) {
+      const Kernels& kernels = kernels_of(isa);
+      for (const uint32_t n_rows : {kMostRows, 4u, 3u, 2u, 1u}) {
+        const std::vector<float> rows(probabilities.begin(),
+                                      probabilities.begin() + n_rows * kTilePositions);
+        std::vector<float> out = weighed(kernels, type, tile, rows, kFirst, kEnd);
+        if (expected.empty()) expected = out;
+        const std::vector<float> same(expected.begin(), expected.begin() + n_rows * kWeighedStride);
+        EXPECT_EQ(out, same) << isa_name(isa) << ", " << n_rows << " rows";
+      }
+    }
+    std::vector<double> exact(expected.size());
+    float largest = 0;
+    for (uint32_t p = kFirst; p < kEnd; ++p) {
+      std::vector<float> alone(kTilePositions);
+      alone[p] = 1;
+      const std::vector<float> value =
+          weighed(kernels_of(Isa::kScalar), type, tile, alone, p, p + 1);
+      for (uint32_t c = 0; c < kWeighedDims; ++c) {
+        EXPECT_NEAR(value[c], x[size_t{p} * kWeighedDims + c], type == KvType::kQ8_0 ? 0.02 : 0.4);
+        largest = std::max(largest, std::abs(value[c]));
+        for (uint32_t r = 0; r < kMostRows; ++r) {
+          exact[r * kWeighedStride + c] +=
+              double{probabilities[r * kTilePositions + p]} * double{value[c]};
+        }
+      }
+    }
+    const double bound = (kEnd - kFirst) * 1.1 * double{largest} / (2 * 127 * 128);
+    for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(expected[i], exact[i], bound);
   }
 }
 
