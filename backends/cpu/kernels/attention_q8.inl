@@ -186,19 +186,32 @@ inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t fi
   return all;
 }
 
+// The largest probability of a row in the tile, and its inverse: many of a long context that are
+// small beside others' are not nothing together.
+inline BlockScale largest_probability(const float* probabilities) {
+  I32x16 magnitudes = broadcast_int(0);
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+    magnitudes = max(magnitudes, magnitude_bits(load(probabilities + 16 * g)));
+  }
+  return scale_to(1, magnitudes);
+}
+
 // Of a row and 32 columns, for all positions: 128 * high + low.
 struct ValueWeights {
   alignas(64) int32_t high[kTilePositions / 4];
   alignas(64) int32_t low[kTilePositions / 4];
   int32_t begin;  // where each column's sum does
+  float unit;
 };
 
 template <class Values>
 inline void weigh_positions(const ValueScales& scales, const float* probabilities,
-                            ValueWeights& weights) {
+                            const BlockScale& largest, ValueWeights& weights) {
+  weights.unit = scales.unit * largest.scale;
   I32x16 total = broadcast_int(0);
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
-    const I32x16 weight = to_int(mul(load(probabilities + 16 * g), scales.units[g]));
+    const F32x16 share = mul(load(probabilities + 16 * g), broadcast(largest.inverse));
+    const I32x16 weight = to_int(mul(share, scales.units[g]));
     const TwoBytes two = split(weight);
     store_i8(reinterpret_cast<int8_t*>(weights.high + 4 * g), two.high);
     store_i8(reinterpret_cast<int8_t*>(weights.low + 4 * g), two.low);
@@ -213,9 +226,8 @@ inline void weigh_positions(const ValueScales& scales, const float* probabilitie
 
 // C vectors of 16 columns that share their scales.
 template <class Values, class Rows, uint32_t C>
-inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, float unit,
-                                  const ValueWeights* weights, uint32_t first, uint32_t end,
-                                  float* out, size_t out_stride) {
+inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const ValueWeights* weights,
+                                  uint32_t first, uint32_t end, float* out, size_t out_stride) {
   constexpr uint32_t M = Rows::kRows, kParts = Values::kParts, kLoads = C / kParts;
   TwoBytes sums[M][C];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
@@ -226,7 +238,7 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, float uni
   for (uint32_t g = first / 16; g * 16 < end; ++g) {
     const auto* words =
         static_cast<const uint8_t*>(tile.values[g]) + column / (16 * kParts) * load_bytes;
-    for (uint32_t quad = 4 * g; quad < 4 * g + 4; ++quad, words += 64) {
+    BP_UNROLL_TWO for (uint32_t quad = 4 * g; quad < 4 * g + 4; ++quad, words += 64) {
       U8x64 values[kLoads][kParts];
       BP_UNROLL for (uint32_t l = 0; l < kLoads; ++l) {
         Values::load(words + l * load_bytes, values[l]);
@@ -244,7 +256,7 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, float uni
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       float* to = out + m * out_stride + column + 16 * c;
-      store(to, fma(to_float(join(sums[m][c])), broadcast(unit), load(to)));
+      store(to, fma(to_float(join(sums[m][c])), broadcast(weights[m].unit), load(to)));
     }
   }
 }
@@ -252,25 +264,24 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, float uni
 // The columns of a scale: 32, of the last one perhaps 16.
 template <class Values, class Rows>
 inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueScales& scales,
-                             const float* probabilities, uint32_t first, uint32_t end, float* out,
-                             size_t out_stride) {
+                             const float* probabilities, const BlockScale* largest, uint32_t first,
+                             uint32_t end, float* out, size_t out_stride) {
   constexpr uint32_t M = Rows::kRows;
   // Both vectors of columns together where registers hold their sums or they share what is loaded.
   constexpr uint32_t C = kManyRegisters ? 2 : Values::kParts;
   ValueWeights weights[M];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-    weigh_positions<Values>(scales, probabilities + m * kTilePositions, weights[m]);
+    weigh_positions<Values>(scales, probabilities + m * kTilePositions, largest[m], weights[m]);
   }
   const uint32_t last =
       tile.value_stride < column + kKvScaleDims ? tile.value_stride : column + kKvScaleDims;
   for (; column + 16 * C <= last; column += 16 * C) {
-    accumulate_columns_q8<Values, Rows, C>(tile, column, scales.unit, weights, first, end, out,
-                                           out_stride);
+    accumulate_columns_q8<Values, Rows, C>(tile, column, weights, first, end, out, out_stride);
   }
   if constexpr (C > Values::kParts) {
     if (column == last) return;
-    accumulate_columns_q8<Values, Rows, Values::kParts>(tile, column, scales.unit, weights, first,
-                                                        end, out, out_stride);
+    accumulate_columns_q8<Values, Rows, Values::kParts>(tile, column, weights, first, end, out,
+                                                        out_stride);
   }
 }
 
@@ -278,12 +289,16 @@ inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueSca
 template <Tuning T, class Values>
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
+  BlockScale largest[kMaxQueryRows];
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    largest[r] = largest_probability(probabilities + r * kTilePositions);
+  }
   for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
     const ValueScales scales = value_scales<T>(tile, column, first, end, n_rows <= kAskingRows<T>);
     for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
       accumulate_scale<Values, decltype(rows)>(tile, column, scales,
-                                               probabilities + row * kTilePositions, first, end,
-                                               out + row * out_stride, out_stride);
+                                               probabilities + row * kTilePositions, largest + row,
+                                               first, end, out + row * out_stride, out_stride);
     });
   }
 }
