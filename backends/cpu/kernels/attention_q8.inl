@@ -12,8 +12,21 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
-// Words of four bytes, one for each position; kParts vectors of four dimensions come of each, which
-// go with as many words of a query.
+// Words of four bytes, which products take whole. Of a key one for each position, of a value one
+// for each column; kParts vectors of integers come of 16 words.
+struct Words4 {
+  static constexpr uint32_t kParts = 2;
+  static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
+    const U8x64 both = load_bytes(words);
+    parts[0] = low_nibbles(both);
+    parts[1] = high_nibbles(both);
+  }
+  static I32x16 add(I32x16 sum, U8x64 integers, const int32_t* factors) {
+    return dot(sum, integers, factors);
+  }
+};
+
+// Four dimensions each; parts go with as many words of a query.
 struct Keys8 {
   static constexpr uint32_t kParts = 1;
   static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
@@ -26,14 +39,7 @@ struct Keys8 {
   static int32_t begin(int32_t offset) { return kSignedAsUnsigned ? offset : 0; }
 };
 
-struct Keys4 {
-  static constexpr uint32_t kParts = 2;
-  static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
-    const U8x64 both = load_bytes(words);
-    parts[0] = low_nibbles(both);
-    parts[1] = high_nibbles(both);
-  }
-  static I32x16 add(I32x16 sum, U8x64 keys, const int32_t* query) { return dot(sum, keys, query); }
+struct Keys4 : Words4 {
   static int32_t begin(int32_t offset) { return offset / 16; }
 };
 
@@ -131,8 +137,7 @@ void score_tile_q8(const KvTile& tile, const float* queries, size_t query_stride
   });
 }
 
-// Words of four bytes, one for each column: four positions of it, or of this one and of another 16
-// columns on; kParts vectors of 16 columns come of each.
+// Four positions each; parts are of 16 columns and of the next 16.
 struct Values8 {
   static constexpr uint32_t kParts = 1;
   static constexpr uint32_t kExcess = 0;  // of a sum, for each unit of the weights
@@ -143,17 +148,8 @@ struct Values8 {
   }
 };
 
-struct Values4 {
-  static constexpr uint32_t kParts = 2;
+struct Values4 : Words4 {
   static constexpr uint32_t kExcess = 8;
-  static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
-    const U8x64 both = load_bytes(words);
-    parts[0] = low_nibbles(both);
-    parts[1] = high_nibbles(both);
-  }
-  static I32x16 add(I32x16 sum, U8x64 values, const int32_t* weights) {
-    return dot(sum, values, weights);
-  }
 };
 
 // The scales of 32 columns, the largest of which is kTwoBytes units; 0 outside [first, end).
@@ -162,9 +158,7 @@ struct ValueScales {
   float unit;
 };
 
-template <Tuning T>
-inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t first, uint32_t end,
-                                bool asks) {
+inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t first, uint32_t end) {
   const size_t offset = size_t{column / kKvScaleDims} * tile.scale_stride;
   ValueScales all;
   I32x16 magnitudes = broadcast_int(0);
@@ -175,7 +169,6 @@ inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t fi
     const uint16_t* scales = tile.value_scales[g] + offset;
     all.units[g] = where_between(static_cast<int>(first) - base, static_cast<int>(end) - base,
                                  load_f16(scales), zero());
-    if (asks) ask_ahead<T, 32>(tile, scales);
     magnitudes = max(magnitudes, magnitude_bits(all.units[g]));
   }
   const BlockScale block = scale_to(kTwoBytes, magnitudes);
@@ -285,7 +278,21 @@ inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueSca
   }
 }
 
-// A scale's columns after another's, since memory is read faster in the order in which it lies.
+// Of the next tile.
+template <Tuning T>
+inline void ask_for_scales(const KvTile& tile, uint32_t first, uint32_t end) {
+  constexpr uint32_t kLineGroups = 2;
+  for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
+    const size_t offset = size_t{column / kKvScaleDims} * tile.scale_stride;
+    for (uint32_t g = first / 16; g * 16 < end; g += kLineGroups) {
+      const uint16_t* scales = tile.value_scales[g] + offset;
+      ask_next<T>(reinterpret_cast<const uint8_t*>(scales) + tile.ahead);
+    }
+  }
+}
+
+// A scale's columns after another's, and the next tile's scales asked for after its values: memory
+// is read faster in the order in which it lies.
 template <Tuning T, class Values>
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
@@ -294,13 +301,14 @@ void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t
     largest[r] = largest_probability(probabilities + r * kTilePositions);
   }
   for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
-    const ValueScales scales = value_scales<T>(tile, column, first, end, n_rows <= kAskingRows<T>);
+    const ValueScales scales = value_scales(tile, column, first, end);
     for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
       accumulate_scale<Values, decltype(rows)>(tile, column, scales,
                                                probabilities + row * kTilePositions, largest + row,
                                                first, end, out + row * out_stride, out_stride);
     });
   }
+  if (n_rows <= kAskingRows<T>) ask_for_scales<T>(tile, first, end);
 }
 
 }  // namespace
