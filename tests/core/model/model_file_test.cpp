@@ -205,6 +205,7 @@ TEST_F(ModelFileDeathTest, TruncatedWhileInUse) {
         const auto file = *fake.open();
         const auto data = *file->data(*file->find_tensor("t"));
         std::filesystem::resize_file(path_, 0);
+        std::filesystem::remove(path_);  // a process that ends here does not tear down
         static_cast<void>(*static_cast<const volatile char*>(data.data));
       },
       ::testing::ExitedWithCode(1),
@@ -223,6 +224,7 @@ TEST_F(ModelFileDeathTest, OtherBusErrorsStayWhatTheyAre) {
         const auto* other =
             static_cast<const volatile char*>(::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0));
         std::filesystem::resize_file(path_, 0);
+        std::filesystem::remove(path_);  // a process that ends here does not tear down
         static_cast<void>(*other);
       },
       ::testing::KilledBySignal(SIGBUS), "");
