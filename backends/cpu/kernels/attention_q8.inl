@@ -158,17 +158,20 @@ struct ValueScales {
   float unit;
 };
 
+// Of the 32 columns from one on, for a group of positions.
+inline const uint16_t* value_scales_at(const KvTile& tile, uint32_t group, uint32_t column) {
+  return tile.value_scales[group] + size_t{column / kKvScaleDims} * tile.scale_stride;
+}
+
 inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t first, uint32_t end) {
-  const size_t offset = size_t{column / kKvScaleDims} * tile.scale_stride;
   ValueScales all;
   I32x16 magnitudes = broadcast_int(0);
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
     const int base = static_cast<int>(16 * g);
     all.units[g] = zero();
     if (16 * g + 16 <= first || 16 * g >= end) continue;
-    const uint16_t* scales = tile.value_scales[g] + offset;
     all.units[g] = where_between(static_cast<int>(first) - base, static_cast<int>(end) - base,
-                                 load_f16(scales), zero());
+                                 load_f16(value_scales_at(tile, g, column)), zero());
     magnitudes = max(magnitudes, magnitude_bits(all.units[g]));
   }
   const BlockScale block = scale_to(kTwoBytes, magnitudes);
@@ -205,13 +208,10 @@ inline void weigh_positions(const ValueScales& scales, const float* probabilitie
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
     const F32x16 share = mul(load(probabilities + 16 * g), broadcast(largest.inverse));
     const I32x16 weight = to_int(mul(share, scales.units[g]));
-    const TwoBytes two = split(weight);
-    store_i8(reinterpret_cast<int8_t*>(weights.high + 4 * g), two.high);
-    store_i8(reinterpret_cast<int8_t*>(weights.low + 4 * g), two.low);
+    store_two_bytes(weight, reinterpret_cast<int8_t*>(weights.high + 4 * g),
+                    reinterpret_cast<int8_t*>(weights.low + 4 * g));
     total = add(total, weight);
   }
-  weights.begin = 0;
-  if constexpr (Values::kExcess == 0) return;
   // Unsigned: what stands for a NaN may overflow.
   const auto sum = static_cast<uint32_t>(reduce_add(total));
   weights.begin = static_cast<int32_t>(0 - Values::kExcess * sum);
@@ -283,10 +283,9 @@ template <Tuning T>
 inline void ask_for_scales(const KvTile& tile, uint32_t first, uint32_t end) {
   constexpr uint32_t kLineGroups = 2;
   for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
-    const size_t offset = size_t{column / kKvScaleDims} * tile.scale_stride;
     for (uint32_t g = first / 16; g * 16 < end; g += kLineGroups) {
-      const uint16_t* scales = tile.value_scales[g] + offset;
-      ask_next<T>(reinterpret_cast<const uint8_t*>(scales) + tile.ahead);
+      const auto* scales = reinterpret_cast<const uint8_t*>(value_scales_at(tile, g, column));
+      ask_next<T>(scales + tile.ahead);
     }
   }
 }

@@ -47,9 +47,10 @@ constexpr float kTwoBytes = 127 << 7;
 struct TwoBytes {
   I32x16 high, low;
 };
-inline TwoBytes split(I32x16 x) {
+inline void store_two_bytes(I32x16 x, int8_t* highs, int8_t* lows) {
   const I32x16 high = shift_right<7>(x);
-  return {high, sub(x, shift_left<7>(high))};
+  store_i8(highs, high);
+  store_i8(lows, sub(x, shift_left<7>(high)));
 }
 inline I32x16 join(TwoBytes x) {
   return add(shift_left<7>(x.high), x.low);
@@ -93,17 +94,14 @@ void quantize_query(float* x, uint32_t head_dim) {
     const uint32_t n = head_dim - d < kKvScaleDims ? head_dim - d : kKvScaleDims;
     KvDims dims = load_dims(x + d, n);
     spread(dims, n);
-    const BlockScale block =
-        scale_to(kTwoBytes, max(magnitude_bits(dims.low), magnitude_bits(dims.high)));
+    const BlockScale block = block_scale(dims.low, dims.high, kTwoBytes);
     int32_t words[kQueryRecordWords];
     auto* bytes = reinterpret_cast<int8_t*>(words);
     uint32_t sum = 0;  // what stands for a NaN may overflow
     const F32x16 halves[2] = {dims.low, dims.high};
     for (const F32x16& half : halves) {
       const I32x16 whole = to_int(mul(half, broadcast(block.inverse)));
-      const TwoBytes two = split(whole);
-      store_i8(bytes, two.high);
-      store_i8(bytes + kKvScaleDims, two.low);
+      store_two_bytes(whole, bytes, bytes + kKvScaleDims);
       sum += static_cast<uint32_t>(reduce_add(whole));
       bytes += 16;
     }

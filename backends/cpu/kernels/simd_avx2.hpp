@@ -211,19 +211,6 @@ inline F32x16 load_i8(const uint8_t* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 
-inline __m256 low_nibbles_less_8(__m256i bytes) {
-  const __m256i low = _mm256_and_si256(bytes, _mm256_set1_epi32(15));
-  return _mm256_cvtepi32_ps(_mm256_sub_epi32(low, _mm256_set1_epi32(8)));
-}
-// The halves of 16 bytes, each less 8.
-inline void load_nibbles(const uint8_t* p, F32x16& low, F32x16& high) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  const __m256i a = _mm256_cvtepu8_epi32(bytes);
-  const __m256i b = _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8));
-  low = {low_nibbles_less_8(a), low_nibbles_less_8(b)};
-  high = {low_nibbles_less_8(_mm256_srli_epi32(a, 4)), low_nibbles_less_8(_mm256_srli_epi32(b, 4))};
-}
-
 // Signed 16-bit numbers below zeros, as add_multiple takes them.
 struct Factors {
   __m256i a, b;

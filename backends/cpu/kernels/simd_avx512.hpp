@@ -170,14 +170,6 @@ inline F32x16 load_i8(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 
-// The halves of 16 bytes, each less 8.
-inline void load_nibbles(const uint8_t* p, F32x16& low, F32x16& high) {
-  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  const __m512 table = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
-  low = {_mm512_permutexvar_ps(bytes, table)};  // by the low four bits
-  high = {_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table)};
-}
-
 // Signed 16-bit numbers below zeros, as add_multiple takes them.
 struct Factors {
   __m512i v;

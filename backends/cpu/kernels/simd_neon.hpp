@@ -204,15 +204,6 @@ inline F32x16 load_i8(const uint8_t* p) {
            vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
            vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
 }
-// The halves of 16 bytes, each less 8.
-inline void load_nibbles(const uint8_t* p, F32x16& low, F32x16& high) {
-  const uint8x16_t bytes = vld1q_u8(p), eight = vdupq_n_u8(8);
-  uint8_t lanes[2][16];
-  vst1q_u8(lanes[0], vsubq_u8(vandq_u8(bytes, vdupq_n_u8(15)), eight));
-  vst1q_u8(lanes[1], vsubq_u8(vshrq_n_u8(bytes, 4), eight));
-  low = load_i8(lanes[0]);
-  high = load_i8(lanes[1]);
-}
 
 inline I32x16 load_ints(const int32_t* p) {
   return quarters<I32x16>([&](int i) { return vld1q_s32(p + 4 * i); });

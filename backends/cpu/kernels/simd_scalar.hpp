@@ -221,13 +221,6 @@ inline F32x16 load_i8(const uint8_t* p) {
       __builtin_convertvector(__builtin_convertvector(read<QuarterSignedBytes>(p), Ints), Floats)};
 }
 
-// The halves of 16 bytes, each less 8.
-inline void load_nibbles(const uint8_t* p, F32x16& low, F32x16& high) {
-  const Ints bytes = __builtin_convertvector(read<QuarterBytes>(p), Ints);
-  low = {__builtin_convertvector((bytes & 15) - 8, Floats)};
-  high = {__builtin_convertvector((bytes >> 4) - 8, Floats)};
-}
-
 using Factors = I32x16;
 inline Factors load_i8_factors(const uint8_t* p) {
   return {__builtin_convertvector(read<QuarterSignedBytes>(p), Ints)};

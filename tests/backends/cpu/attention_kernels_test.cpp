@@ -91,8 +91,8 @@ std::vector<float> weighed(const Kernels& kernels, KvType type, const KvTile& ti
   return out;
 }
 
-// Weights of integers have fourteen bits below the largest scale that a row may see; the same on
-// every instruction set, for any number of rows.
+// Weights of integers have fourteen bits below the largest scale and the row's largest probability;
+// the same on every instruction set, for any number of rows.
 TEST(AttentionKernels, WeighIntegersPrecisely) {
   constexpr uint32_t kFirst = 5, kEnd = 59, kMostRows = 9;
   const bp_kv_slot slot{0, 1, kWeighedDims, kWeighedDims};
@@ -125,6 +125,14 @@ TEST(AttentionKernels, WeighIntegersPrecisely) {
         EXPECT_EQ(out, same) << isa_name(isa) << ", " << n_rows << " rows";
       }
     }
+    // Rows whose probabilities are all small, since others of the context outweigh them, lose
+    // nothing.
+    constexpr float kSmall = 0x1p-20f;
+    std::vector<float> small = probabilities;
+    for (float& p : small) p *= kSmall;
+    const std::vector<float> of_small =
+        weighed(kernels_of(Isa::kScalar), type, tile, small, kFirst, kEnd);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(of_small[i], expected[i] * kSmall);
     std::vector<double> exact(expected.size());
     float largest = 0;
     for (uint32_t p = kFirst; p < kEnd; ++p) {
