@@ -43,18 +43,14 @@ struct Keys4 : Words4 {
   static int32_t begin(int32_t offset) { return offset / 16; }
 };
 
-constexpr uint32_t kQueryWords = kKvScaleDims / 4;  // of the high bytes of a record
-
 struct QueryRecord {
   const float* words;
   // Integers, which quantize_query left here.
   [[nodiscard]] const int32_t* word(uint32_t i) const {
     return reinterpret_cast<const int32_t*>(words) + i;
   }
-  [[nodiscard]] const int32_t* high(uint32_t k) const { return word(k); }
-  [[nodiscard]] const int32_t* low(uint32_t k) const { return word(kQueryWords + k); }
-  [[nodiscard]] int32_t offset() const { return *word(2 * kQueryWords); }
-  [[nodiscard]] F32x16 scale() const { return broadcast(words[2 * kQueryWords + 1]); }
+  [[nodiscard]] int32_t offset() const { return *word(kQueryWords); }
+  [[nodiscard]] F32x16 scale() const { return broadcast(words[kQueryWords + 1]); }
 };
 
 // M query rows times G groups of 16 positions.
@@ -73,11 +69,11 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
     const uint32_t b = first / kScaleWords;
     const uint32_t n = n_words - first < kScaleWords ? n_words - first : kScaleWords;
     const float* records = queries + size_t{b} * kQueryRecordWords;
-    TwoBytes all[M][G];
+    I32x16 all[M][G];
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const QueryRecord query{records + m * query_stride};
-      const I32x16 low = broadcast_int(Keys::begin(query.offset()));
-      BP_UNROLL for (uint32_t g = 0; g < G; ++g) all[m][g] = {broadcast_int(0), low};
+      const I32x16 begin = broadcast_int(Keys::begin(query.offset()));
+      BP_UNROLL for (uint32_t g = 0; g < G; ++g) all[m][g] = begin;
     }
     for (uint32_t k = 0; k < n; ++k) {
       U8x64 keys[G][kParts];
@@ -91,8 +87,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
         const QueryRecord query{records + m * query_stride};
         BP_UNROLL for (uint32_t p = 0; p < kParts; ++p) {
           BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-            all[m][g].high = Keys::add(all[m][g].high, keys[g][p], query.high(k * kParts + p));
-            all[m][g].low = Keys::add(all[m][g].low, keys[g][p], query.low(k * kParts + p));
+            all[m][g] = Keys::add(all[m][g], keys[g][p], query.word(k * kParts + p));
           }
         }
       }
@@ -103,7 +98,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
       Rows::template ask_ahead<32>(tile, scales);
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
-        const F32x16 sum = mul(to_float(join(all[m][g])), query.scale());
+        const F32x16 sum = mul(to_float(all[m][g]), query.scale());
         sums[m][g] = fma(sum, scale, sums[m][g]);
       }
     }
@@ -137,22 +132,29 @@ void score_tile_q8(const KvTile& tile, const float* queries, size_t query_stride
   });
 }
 
-// Four positions each; parts are of 16 columns and of the next 16.
+// Four positions each; parts are of 16 columns and of the next 16. Weights, integers up to kMost,
+// are kept less kMiddle.
 struct Values8 {
   static constexpr uint32_t kParts = 1;
-  static constexpr uint32_t kExcess = 0;  // of a sum, for each unit of the weights
+  // Scales are not negative, thus no weight is: nearly all that a byte holds.
+  static constexpr int32_t kMost = 254;
+  static constexpr int32_t kMiddle = kCountsMiddle;
+  static constexpr int32_t kExcess = 0;  // of a sum, for each unit of the weights
   static void load(const uint8_t* words, U8x64 (&parts)[kParts]) { parts[0] = load_bytes(words); }
-  // Scales are not negative, thus no weight is.
   static I32x16 add(I32x16 sum, U8x64 values, const int32_t* weights) {
     return dot_counts(sum, values, weights);
   }
+  static void store_weights(uint8_t* to, I32x16 weights) { store_counts(to, weights); }
 };
 
 struct Values4 : Words4 {
-  static constexpr uint32_t kExcess = 8;
+  static constexpr int32_t kMost = 127, kMiddle = 0, kExcess = 8;
+  static void store_weights(uint8_t* to, I32x16 weights) {
+    store_i8(reinterpret_cast<int8_t*>(to), weights);
+  }
 };
 
-// The scales of 32 columns, the largest of which is kTwoBytes units; 0 outside [first, end).
+// The scales of 32 columns in units of the largest; 0 outside [first, end).
 struct ValueScales {
   F32x16 units[kTileGroups];
   float unit;
@@ -174,7 +176,7 @@ inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t fi
                                  load_f16(value_scales_at(tile, g, column)), zero());
     magnitudes = max(magnitudes, magnitude_bits(all.units[g]));
   }
-  const BlockScale block = scale_to(kTwoBytes, magnitudes);
+  const BlockScale block = scale_to(1, magnitudes);
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
     all.units[g] = mul(all.units[g], broadcast(block.inverse));
   }
@@ -182,39 +184,63 @@ inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t fi
   return all;
 }
 
-// The largest probability of a row in the tile, and its inverse: many of a long context that are
-// small beside others' are not nothing together.
-inline BlockScale largest_probability(const float* probabilities) {
-  I32x16 magnitudes = broadcast_int(0);
-  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
-    magnitudes = max(magnitudes, magnitude_bits(load(probabilities + 16 * g)));
+// The scales of up to kScalesTogether times 32 columns.
+constexpr uint32_t kScalesTogether = 8;
+struct WideScales {
+  ValueScales of[kScalesTogether];
+  F32x16 most[kTileGroups];  // of a position's
+};
+
+inline void load_wide(const KvTile& tile, uint32_t column, uint32_t n_scales, uint32_t first,
+                      uint32_t end, WideScales& wide) {
+  I32x16 most[kTileGroups];
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) most[g] = broadcast_int(0);
+  for (uint32_t i = 0; i < n_scales; ++i) {
+    wide.of[i] = value_scales(tile, column + i * kKvScaleDims, first, end);
+    BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+      most[g] = max(most[g], magnitude_bits(wide.of[i].units[g]));
+    }
   }
-  return scale_to(1, magnitudes);
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) wide.most[g] = float_of_bits(most[g]);
 }
 
-// Of a row and 32 columns, for all positions: 128 * high + low.
+// What makes a row's probabilities times scales weights, the largest of which is then kMost: what
+// stands out among probabilities often has small values, and what is small beside others of a long
+// context is not nothing.
+template <class Values>
+inline BlockScale weight_scale(const WideScales& wide, const float* probabilities) {
+  I32x16 magnitudes = broadcast_int(0);
+  BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+    const F32x16 product = mul(load(probabilities + 16 * g), wide.most[g]);
+    magnitudes = max(magnitudes, magnitude_bits(product));
+  }
+  return scale_to(Values::kMost, magnitudes);
+}
+
+// Of a row and 32 columns, for all positions.
 struct ValueWeights {
-  alignas(64) int32_t high[kTilePositions / 4];
-  alignas(64) int32_t low[kTilePositions / 4];
+  alignas(64) int32_t words[kTilePositions / 4];
   int32_t begin;  // where each column's sum does
   float unit;
 };
 
 template <class Values>
 inline void weigh_positions(const ValueScales& scales, const float* probabilities,
-                            const BlockScale& largest, ValueWeights& weights) {
-  weights.unit = scales.unit * largest.scale;
+                            const BlockScale& of_row, ValueWeights& weights) {
+  weights.unit = scales.unit * of_row.scale;
   I32x16 total = broadcast_int(0);
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
-    const F32x16 share = mul(load(probabilities + 16 * g), broadcast(largest.inverse));
+    const F32x16 share = mul(load(probabilities + 16 * g), broadcast(of_row.inverse));
     const I32x16 weight = to_int(mul(share, scales.units[g]));
-    store_two_bytes(weight, reinterpret_cast<int8_t*>(weights.high + 4 * g),
-                    reinterpret_cast<int8_t*>(weights.low + 4 * g));
-    total = add(total, weight);
+    Values::store_weights(reinterpret_cast<uint8_t*>(weights.words + 4 * g), weight);
+    if constexpr (Values::kExcess != 0) total = add(total, weight);
   }
-  // Unsigned: what stands for a NaN may overflow.
-  const auto sum = static_cast<uint32_t>(reduce_add(total));
-  weights.begin = static_cast<int32_t>(0 - Values::kExcess * sum);
+  weights.begin = 0;
+  if constexpr (Values::kExcess != 0) {
+    // Unsigned: what stands for a NaN may overflow.
+    const auto sum = static_cast<uint32_t>(reduce_add(total));
+    weights.begin = static_cast<int32_t>(0 - Values::kExcess * sum);
+  }
 }
 
 // C vectors of 16 columns that share their scales.
@@ -222,11 +248,13 @@ template <class Values, class Rows, uint32_t C>
 inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const ValueWeights* weights,
                                   uint32_t first, uint32_t end, float* out, size_t out_stride) {
   constexpr uint32_t M = Rows::kRows, kParts = Values::kParts, kLoads = C / kParts;
-  TwoBytes sums[M][C];
+  constexpr int32_t kMiddles = Values::kMiddle * 0x01010101;
+  I32x16 sums[M][C], middle[C];  // the latter of kMiddle, for all rows
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-    const I32x16 low = broadcast_int(weights[m].begin);
-    BP_UNROLL for (uint32_t c = 0; c < C; ++c) sums[m][c] = {broadcast_int(0), low};
+    const I32x16 begin = broadcast_int(weights[m].begin);
+    BP_UNROLL for (uint32_t c = 0; c < C; ++c) sums[m][c] = begin;
   }
+  BP_UNROLL for (uint32_t c = 0; c < C; ++c) middle[c] = broadcast_int(0);
   const size_t load_bytes = size_t{tile.key_stride} * 16;
   for (uint32_t g = first / 16; g * 16 < end; ++g) {
     const auto* words =
@@ -237,19 +265,20 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const Val
         Values::load(words + l * load_bytes, values[l]);
         Rows::template ask_ahead<64>(tile, words + l * load_bytes);
       }
-      BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-        BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-          const U8x64 part = values[c / kParts][c % kParts];
-          sums[m][c].high = Values::add(sums[m][c].high, part, &weights[m].high[quad]);
-          sums[m][c].low = Values::add(sums[m][c].low, part, &weights[m].low[quad]);
+      BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
+        const U8x64 part = values[c / kParts][c % kParts];
+        BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+          sums[m][c] = Values::add(sums[m][c], part, &weights[m].words[quad]);
         }
+        if constexpr (Values::kMiddle != 0) middle[c] = dot_signed(middle[c], part, kMiddles);
       }
     }
   }
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
+      if constexpr (Values::kMiddle != 0) sums[m][c] = add(sums[m][c], middle[c]);
       float* to = out + m * out_stride + column + 16 * c;
-      store(to, fma(to_float(join(sums[m][c])), broadcast(weights[m].unit), load(to)));
+      store(to, fma(to_float(sums[m][c]), broadcast(weights[m].unit), load(to)));
     }
   }
 }
@@ -257,14 +286,16 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const Val
 // The columns of a scale: 32, of the last one perhaps 16.
 template <class Values, class Rows>
 inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueScales& scales,
-                             const float* probabilities, const BlockScale* largest, uint32_t first,
+                             const float* probabilities, const BlockScale* of_rows, uint32_t first,
                              uint32_t end, float* out, size_t out_stride) {
   constexpr uint32_t M = Rows::kRows;
-  // Both vectors of columns together where registers hold their sums or they share what is loaded.
-  constexpr uint32_t C = kManyRegisters ? 2 : Values::kParts;
+  // Both vectors of columns together where registers hold their sums or they share what is loaded,
+  // but few rows in the order in which memory lies.
+  constexpr bool kInOrder = Rows::kAlone && M <= 2;
+  constexpr uint32_t C = kManyRegisters && !kInOrder ? 2 : Values::kParts;
   ValueWeights weights[M];
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-    weigh_positions<Values>(scales, probabilities + m * kTilePositions, largest[m], weights[m]);
+    weigh_positions<Values>(scales, probabilities + m * kTilePositions, of_rows[m], weights[m]);
   }
   const uint32_t last =
       tile.value_stride < column + kKvScaleDims ? tile.value_stride : column + kKvScaleDims;
@@ -278,7 +309,7 @@ inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueSca
   }
 }
 
-// Of the next tile.
+// Of the next tile, where this one's have been read.
 template <Tuning T>
 inline void ask_for_scales(const KvTile& tile, uint32_t first, uint32_t end) {
   constexpr uint32_t kLineGroups = 2;
@@ -290,24 +321,29 @@ inline void ask_for_scales(const KvTile& tile, uint32_t first, uint32_t end) {
   }
 }
 
-// A scale's columns after another's, and the next tile's scales asked for after its values: memory
-// is read faster in the order in which it lies.
+// A scale's columns after another's: memory is read faster in the order in which it lies.
 template <Tuning T, class Values>
 void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                         uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  BlockScale largest[kMaxQueryRows];
-  for (uint32_t r = 0; r < n_rows; ++r) {
-    largest[r] = largest_probability(probabilities + r * kTilePositions);
+  constexpr uint32_t kWide = kScalesTogether * kKvScaleDims;
+  for (uint32_t begin = 0; begin < tile.value_stride; begin += kWide) {
+    const uint32_t rest = tile.value_stride - begin;
+    const uint32_t n_scales = ((rest < kWide ? rest : kWide) + kKvScaleDims - 1) / kKvScaleDims;
+    WideScales wide;
+    load_wide(tile, begin, n_scales, first, end, wide);
+    if (n_rows <= kAskingRows<T>) ask_for_scales<T>(tile, first, end);
+    BlockScale of_rows[kMaxQueryRows];
+    for (uint32_t r = 0; r < n_rows; ++r) {
+      of_rows[r] = weight_scale<Values>(wide, probabilities + r * kTilePositions);
+    }
+    for (uint32_t i = 0; i < n_scales; ++i) {
+      for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
+        accumulate_scale<Values, decltype(rows)>(
+            tile, begin + i * kKvScaleDims, wide.of[i], probabilities + row * kTilePositions,
+            of_rows + row, first, end, out + row * out_stride, out_stride);
+      });
+    }
   }
-  for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
-    const ValueScales scales = value_scales(tile, column, first, end);
-    for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
-      accumulate_scale<Values, decltype(rows)>(tile, column, scales,
-                                               probabilities + row * kTilePositions, largest + row,
-                                               first, end, out + row * out_stride, out_stride);
-    });
-  }
-  if (n_rows <= kAskingRows<T>) ask_for_scales<T>(tile, first, end);
 }
 
 }  // namespace

@@ -108,12 +108,11 @@ inline constexpr uint32_t kKvScaleDims = 32;
 // error of the logits is a third.
 //
 // A query against such keys: for each kKvScaleDims dimensions a record of
-//   int32 high[8], low[8]   four consecutive dimensions each, as int8
-//   int32 offset            -128 * sum of (128 * high + low)
-//   float scale             x = scale * (128 * high + low)
-// which takes less room than the dimensions as floats. Eight bits alone would round queries as much
-// as the cache rounds keys.
-inline constexpr uint32_t kQueryRecordWords = 18;
+//   int32 words[8]   four consecutive dimensions each, as int8
+//   int32 offset     -128 * sum of the integers
+//   float scale      x = scale * integer
+// which takes less room than the dimensions as floats.
+inline constexpr uint32_t kQueryRecordWords = 10;
 
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
 inline constexpr uint32_t kPanelWidths[] = {kTileRows, 6, 4, 3, 2, 1};

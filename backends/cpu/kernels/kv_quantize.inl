@@ -40,22 +40,6 @@ inline void spread(KvDims& x, uint32_t n) {
   x = {load(lanes[0]), load(lanes[0] + 16)};
 }
 
-// What products with bytes need two of: an integer up to kTwoBytes as 128 * high + low, where only
-// high has a sign.
-constexpr float kTwoBytes = 127 << 7;
-
-struct TwoBytes {
-  I32x16 high, low;
-};
-inline void store_two_bytes(I32x16 x, int8_t* highs, int8_t* lows) {
-  const I32x16 high = shift_right<7>(x);
-  store_i8(highs, high);
-  store_i8(lows, sub(x, shift_left<7>(high)));
-}
-inline I32x16 join(TwoBytes x) {
-  return add(shift_left<7>(x.high), x.low);
-}
-
 inline uint16_t to_f16(float x) {
   uint16_t lanes[16];
   store_f16(lanes, broadcast(x));
@@ -88,25 +72,25 @@ void quantize_kv_4(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDim
   *scale = to_f16(block.scale * ratio);
 }
 
+constexpr uint32_t kQueryWords = kKvScaleDims / 4;  // of a record, before its offset and scale
+
 void quantize_query(float* x, uint32_t head_dim) {
   float* record = x;
   for (uint32_t d = 0; d < head_dim; d += kKvScaleDims) {
     const uint32_t n = head_dim - d < kKvScaleDims ? head_dim - d : kKvScaleDims;
     KvDims dims = load_dims(x + d, n);
     spread(dims, n);
-    const BlockScale block = block_scale(dims.low, dims.high, kTwoBytes);
+    const BlockScale block = block_scale(dims.low, dims.high);
+    const I32x16 low = to_int(mul(dims.low, broadcast(block.inverse)));
+    const I32x16 high = to_int(mul(dims.high, broadcast(block.inverse)));
     int32_t words[kQueryRecordWords];
     auto* bytes = reinterpret_cast<int8_t*>(words);
-    uint32_t sum = 0;  // what stands for a NaN may overflow
-    const F32x16 halves[2] = {dims.low, dims.high};
-    for (const F32x16& half : halves) {
-      const I32x16 whole = to_int(mul(half, broadcast(block.inverse)));
-      store_two_bytes(whole, bytes, bytes + kKvScaleDims);
-      sum += static_cast<uint32_t>(reduce_add(whole));
-      bytes += 16;
-    }
-    words[16] = static_cast<int32_t>(0 - 128 * sum);
-    __builtin_memcpy(&words[17], &block.scale, sizeof block.scale);
+    store_i8(bytes, low);
+    store_i8(bytes + 16, high);
+    // Unsigned: what stands for a NaN may overflow.
+    const auto sum = static_cast<uint32_t>(reduce_add(add(low, high)));
+    words[kQueryWords] = static_cast<int32_t>(0 - 128 * sum);
+    __builtin_memcpy(&words[kQueryWords + 1], &block.scale, sizeof block.scale);
     __builtin_memcpy(record, words, sizeof words);
     record += kQueryRecordWords;
   }

@@ -27,10 +27,12 @@ inline constexpr uint32_t kTablePanel = UINT32_MAX;
 #ifdef __AVXVNNI__
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr bool kSignedAsUnsigned = true;
+inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
 #else
 inline constexpr uint32_t kMaxPanel = 6;
 inline constexpr bool kSignedAsUnsigned = false;
+inline constexpr int32_t kCountsMiddle = 127;
 inline constexpr bool kSumsPairs = true;
 #endif
 
@@ -345,6 +347,17 @@ inline void store_i8(int8_t* p, I32x16 x) {
   const __m128i bytes = _mm_packs_epi16(low, _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
+// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+inline void store_counts(uint8_t* p, I32x16 x) {
+#ifdef __AVXVNNI__
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  const __m128i low = _mm256_castsi256_si128(words);
+  const __m128i bytes = _mm_packus_epi16(low, _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+#else
+  store_i8(reinterpret_cast<int8_t*>(p), sub(x, broadcast_int(kCountsMiddle)));
+#endif
+}
 
 inline U8x64 load_bytes(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
@@ -411,7 +424,7 @@ inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return dot(sum, w, a);
 }
-// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
   const __m256i four = _mm256_set1_epi32(*counts);
   return {_mm256_dpbusd_avx_epi32(sum.a, four, w.a), _mm256_dpbusd_avx_epi32(sum.b, four, w.b)};
@@ -475,10 +488,8 @@ inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
   return add_pairs(sum, multiply_signed_pairs(w, a));
 }
-// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
-  const __m256i four = _mm256_set1_epi32(*counts);
-  return add_pairs(sum, {_mm256_maddubs_epi16(four, w.a), _mm256_maddubs_epi16(four, w.b)});
+  return dot_signed(sum, w, *counts);
 }
 #endif
 

@@ -20,6 +20,7 @@ inline constexpr bool kManyRegisters = true;
 inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
 inline constexpr uint32_t kFloatColumns = 4;  // activation rows of a float tile
 inline constexpr bool kSignedAsUnsigned = true;
+inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
 inline constexpr uint32_t kTablePanel = 3;  // rows from which tables of multiples pay
 
@@ -274,6 +275,11 @@ inline I32x16 to_int(F32x16 x) {
 inline void store_i8(int8_t* p, I32x16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
 }
+// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+inline void store_counts(uint8_t* p, I32x16 x) {
+  const __m512i positive = _mm512_max_epi32(x.v, _mm512_setzero_si512());
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(positive));
+}
 inline void store_ints(int32_t* p, I32x16 x) {
   _mm512_storeu_si512(p, x.v);
 }
@@ -366,7 +372,7 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot(sum, w, a);
 }
-// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127. In place, without
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts. In place, without
 // the moves between registers that gcc 12 gives the intrinsic in a loop.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(_mm512_set1_epi32(*counts)), "v"(w.v));

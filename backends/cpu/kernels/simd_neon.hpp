@@ -21,6 +21,7 @@ inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
+inline constexpr int32_t kCountsMiddle = 127;
 inline constexpr bool kSumsPairs = false;
 inline constexpr uint32_t kTablePanel = UINT32_MAX;
 
@@ -329,6 +330,11 @@ inline void store_i8(int8_t* p, I32x16 x) {
   vst1q_s8(p, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
 }
 
+// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+inline void store_counts(uint8_t* p, I32x16 x) {
+  store_i8(reinterpret_cast<int8_t*>(p), sub(x, broadcast_int(kCountsMiddle)));
+}
+
 inline U8x64 load_bytes(const uint8_t* p) {
   return quarters<U8x64>([&](int i) { return vld1q_u8(p + 16 * i); });
 }
@@ -398,9 +404,8 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot_signed(sum, w, *a);
 }
-// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
-  return dot_signed(sum, w, counts);
+  return dot_signed(sum, w, *counts);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;
 inline constexpr bool kSignedAsUnsigned = false;
+inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
 inline constexpr uint32_t kTablePanel = UINT32_MAX;
 
@@ -326,6 +327,12 @@ __attribute__((noinline)) inline void store_i8(int8_t* p, I32x16 x) {
     p[i] = static_cast<int8_t>(x.v[i] < -128 ? -128 : x.v[i] > 127 ? 127 : x.v[i]);
   }
 }
+// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+__attribute__((noinline)) inline void store_counts(uint8_t* p, I32x16 x) {
+  for (int i = 0; i < 16; ++i) {
+    p[i] = static_cast<uint8_t>(x.v[i] < 0 ? 0 : x.v[i] > 255 ? 255 : x.v[i]);
+  }
+}
 
 inline U8x64 load_bytes(const uint8_t* p) {
   return {read<Bytes>(p)};
@@ -367,11 +374,12 @@ inline U8x64 prepare_signed(U8x64 x) {
   return x;
 }
 
-// The four signed bytes of a as shorts, repeated.
+// The four bytes of a, of type Byte, as shorts, repeated.
+template <class Byte>
 inline Shorts repeat_shorts(int32_t a) {
   uint64_t four = 0;
   for (int i = 0; i < 4; ++i) {
-    const auto byte = static_cast<int8_t>(static_cast<uint32_t>(a) >> (8 * i));
+    const auto byte = static_cast<Byte>(static_cast<uint32_t>(a) >> (8 * i));
     four |= static_cast<uint64_t>(static_cast<uint16_t>(int16_t{byte})) << (16 * i);
   }
   return (Shorts)(four + Longs{});
@@ -381,9 +389,8 @@ inline Ints add_pairs(Shorts products) {
   const Ints pairs = (Ints)products;
   return ((Ints)((Words)pairs << 16) >> 16) + (pairs >> 16);
 }
-inline I32x16 dot_shorts(I32x16 sum, Shorts low, Shorts high, int32_t a) {
-  const Shorts factors = repeat_shorts(a);
-  // A product is at most 128 * 127.
+// A product is at most 128 * 255.
+inline I32x16 dot_shorts(I32x16 sum, Shorts low, Shorts high, Shorts factors) {
   const Ints x = add_pairs(low * factors);
   const Ints y = add_pairs(high * factors);
   return {sum.v +
@@ -395,17 +402,17 @@ inline Shorts widen_half(const U8x64& w, int half) {
   return __builtin_convertvector(read<Half>(reinterpret_cast<const uint8_t*>(&w.v) + 32 * half),
                                  Shorts);
 }
-template <class Half>
+template <class Half, class Byte>
 __attribute__((noinline)) inline void add_dot(I32x16& sum, const U8x64& w, int32_t a) {
-  sum = dot_shorts(sum, widen_half<Half>(w, 0), widen_half<Half>(w, 1), a);
+  sum = dot_shorts(sum, widen_half<Half>(w, 0), widen_half<Half>(w, 1), repeat_shorts<Byte>(a));
 }
 // sum[i] += w[4i..4i+3] . the four signed bytes of a; w at most 127.
 inline I32x16 dot(I32x16 sum, U8x64 w, int32_t a) {
-  add_dot<HalfBytes>(sum, w, a);
+  add_dot<HalfBytes, int8_t>(sum, w, a);
   return sum;
 }
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, int32_t a) {
-  add_dot<HalfSignedBytes>(sum, w, a);
+  add_dot<HalfSignedBytes, int8_t>(sum, w, a);
   return sum;
 }
 // Of four bytes in memory.
@@ -415,9 +422,10 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot_signed(sum, w, *a);
 }
-// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts, 0 to 127.
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
-  return dot_signed(sum, w, counts);
+  add_dot<HalfSignedBytes, uint8_t>(sum, w, *counts);
+  return sum;
 }
 
 }  // namespace
