@@ -11,12 +11,16 @@ llama-sweep-bench, and flags for llama-bench after a colon.
 Samples alternate: ours, peer, ours, peer, ... with a probe of the machine between any two. A pair
 (ours, peer of the same round) counts only where the read rate seen before and after both samples
 stayed within --tolerance; a cell without such a pair is given as unsettled, not as a ratio.
+Before a model is measured its file, and what we keep beside it, are read anew: what came into the
+system's page cache in small pieces stays there in small pages, which are read slower.
 
 Work: prefill, decode, prefill@DEPTH, decode@DEPTH, decode*N (N sequences, prompt 128, generate 64),
 start (from exec to the end of a run of one token, the file in the page cache; given as runs/s).
 """
 import argparse
 import json
+import mmap
+import os
 import pathlib
 import re
 import statistics
@@ -162,6 +166,17 @@ class Probe:
         return json.loads(output_of(self.command))
 
 
+def read_anew(path):
+    """Into huge pages of the page cache, where the file system has them."""
+    with open(path, "rb") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+            pages.madvise(mmap.MADV_HUGEPAGE)
+            for at in range(0, len(pages), mmap.PAGESIZE):
+                pages[at]
+
+
 def settled(probes, tolerance):
     rates = [probe["read_gb_s"] for probe in probes]
     return max(rates) <= min(rates) * (1 + tolerance)
@@ -275,6 +290,8 @@ def main():
     print(f"{'':<38} {'':<14} {'ours':>9} " + " ".join(f"{peer.name:>32}" for peer in peers))
     rows = []
     for model in options.models:
+        for path in [model, *pathlib.Path(f"{model}.cache").glob("*")]:
+            read_anew(path)
         for work in map(Work, options.work.split(",")):
             samples = measure(model, work, ours, peers, probe, options.rounds, options.tolerance)
             rows.append(summary(model, work, samples, peers, options.tolerance))
