@@ -188,7 +188,7 @@ inline ValueScales value_scales(const KvTile& tile, uint32_t column, uint32_t fi
 constexpr uint32_t kScalesTogether = 8;
 struct WideScales {
   ValueScales of[kScalesTogether];
-  F32x16 most[kTileGroups];  // of a position's
+  F32x16 most[kTileGroups];  // the largest of a position's
 };
 
 inline void load_wide(const KvTile& tile, uint32_t column, uint32_t n_scales, uint32_t first,
@@ -309,11 +309,12 @@ inline void accumulate_scale(const KvTile& tile, uint32_t column, const ValueSca
   }
 }
 
-// Of the next tile, where this one's have been read.
+// For those of the next tile that take the place of these.
 template <Tuning T>
-inline void ask_for_scales(const KvTile& tile, uint32_t first, uint32_t end) {
+inline void ask_for_scales(const KvTile& tile, uint32_t column, uint32_t n_scales, uint32_t first,
+                           uint32_t end) {
   constexpr uint32_t kLineGroups = 2;
-  for (uint32_t column = 0; column < tile.value_stride; column += kKvScaleDims) {
+  for (uint32_t i = 0; i < n_scales; ++i, column += kKvScaleDims) {
     for (uint32_t g = first / 16; g * 16 < end; g += kLineGroups) {
       const auto* scales = reinterpret_cast<const uint8_t*>(value_scales_at(tile, g, column));
       ask_next<T>(scales + tile.ahead);
@@ -331,7 +332,7 @@ void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t
     const uint32_t n_scales = ((rest < kWide ? rest : kWide) + kKvScaleDims - 1) / kKvScaleDims;
     WideScales wide;
     load_wide(tile, begin, n_scales, first, end, wide);
-    if (n_rows <= kAskingRows<T>) ask_for_scales<T>(tile, first, end);
+    if (n_rows <= kAskingRows<T>) ask_for_scales<T>(tile, begin, n_scales, first, end);
     BlockScale of_rows[kMaxQueryRows];
     for (uint32_t r = 0; r < n_rows; ++r) {
       of_rows[r] = weight_scale<Values>(wide, probabilities + r * kTilePositions);

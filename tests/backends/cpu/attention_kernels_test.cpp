@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kAttendedDims = 96, kAttendedTiles = 2;
 constexpr size_t kGatheredStride = kAttendedDims + 16;
-constexpr uint32_t kWeighedDims = 80;  // half of its last scale's
+constexpr uint32_t kWeighedDims = 336;  // more scales than go together, half of the last one
 constexpr size_t kWeighedStride = kWeighedDims + 16;
 
 // What n_rows queries gather of two tiles: scores and sums of values.
