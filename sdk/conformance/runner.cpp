@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
 #include "sdk/conformance/subject.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::conformance {
 
@@ -104,6 +106,7 @@ class Child {
   [[noreturn]] void become(const Test& test, Subject& subject) const {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!folder_.path().empty()) setenv("TMPDIR", folder_.path().c_str(), 1);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
     dup2(output_, STDOUT_FILENO);
@@ -120,6 +123,7 @@ class Child {
     _exit(0);
   }
 
+  const TemporaryFolder folder_{"backplane-conform"};  // goes away even where the test crashes
   int verdict_[2] = {-1, -1};
   int output_ = -1;
   pid_t pid_ = -1;

@@ -79,9 +79,9 @@ SCHEDULERS = [
 ]
 
 
-def conform(manifest, *arguments, mutation=""):
+def conform(manifest, *arguments, **environment):
     done = subprocess.run([TOOL, manifest, *arguments, "--json"], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, "MUTATION": mutation})
+                          timeout=120, env={**os.environ, **environment})
     return done.returncode, json.loads(done.stdout)["tests"]
 
 
@@ -118,6 +118,8 @@ class Mistakes(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.model = ["--model", str(model_file(folder.name))]
+        self.temporary = os.path.join(folder.name, "temporary")
+        os.mkdir(self.temporary)
 
     def test_without_one_all_levels_pass(self):
         code, tests = conform(WRONG, *self.model)
@@ -126,10 +128,12 @@ class Mistakes(unittest.TestCase):
     def test_each_fails_with_a_message_that_points_at_it(self):
         for mutation, test, pattern in FORMATS + SAMPLERS + SCHEDULERS:
             with self.subTest(mutation=mutation):
-                code, tests = conform(WRONG, "--test", test, *self.model, mutation=mutation)
+                code, tests = conform(WRONG, "--test", test, *self.model, MUTATION=mutation,
+                                      TMPDIR=self.temporary)
                 self.assertEqual([(t["name"], t["status"]) for t in tests], [(test, "fail")])
                 self.assertEqual(code, 1)
                 self.assertRegex(tests[0]["message"], pattern)
+                self.assertEqual(os.listdir(self.temporary), [])
 
 
 if __name__ == "__main__":
