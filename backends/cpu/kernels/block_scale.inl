@@ -33,8 +33,8 @@ inline BlockScales scales_to(float most, F32x16 largest) {
 }
 
 // Of 32 values.
-inline BlockScale block_scale(F32x16 low, F32x16 high, float most = 127.0f) {
-  return scale_to(most, max(magnitude_bits(low), magnitude_bits(high)));
+inline BlockScale block_scale(F32x16 low, F32x16 high) {
+  return scale_to(127.0f, max(magnitude_bits(low), magnitude_bits(high)));
 }
 
 }  // namespace

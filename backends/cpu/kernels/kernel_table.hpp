@@ -112,7 +112,8 @@ inline constexpr uint32_t kKvScaleDims = 32;
 //   int32 offset     -128 * sum of the integers
 //   float scale      x = scale * integer
 // which takes less room than the dimensions as floats.
-inline constexpr uint32_t kQueryRecordWords = 10;
+inline constexpr uint32_t kQueryWords = kKvScaleDims / 4;
+inline constexpr uint32_t kQueryRecordWords = kQueryWords + 2;
 
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
 inline constexpr uint32_t kPanelWidths[] = {kTileRows, 6, 4, 3, 2, 1};

@@ -46,14 +46,25 @@ inline uint16_t to_f16(float x) {
   return lanes[0];
 }
 
+// Of 8-bit integers: their scale, and the sum of their halves, lane by lane.
+struct KvBytes {
+  float scale;
+  I32x16 sums;
+};
+inline KvBytes store_bytes_of(const KvDims& x, int8_t q[kKvScaleDims]) {
+  const BlockScale block = block_scale(x.low, x.high);
+  const I32x16 low = to_int(mul(x.low, broadcast(block.inverse)));
+  const I32x16 high = to_int(mul(x.high, broadcast(block.inverse)));
+  store_i8(q, low);
+  store_i8(q + 16, high);
+  return {block.scale, add(low, high)};
+}
+
 void quantize_kv_8(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDims],
                    uint16_t* scale) {
   KvDims dims = load_dims(x, n);
   if (is_key) spread(dims, n);
-  const BlockScale block = block_scale(dims.low, dims.high);
-  store_i8(q, to_int(mul(dims.low, broadcast(block.inverse))));
-  store_i8(q + 16, to_int(mul(dims.high, broadcast(block.inverse))));
-  *scale = to_f16(block.scale);
+  *scale = to_f16(store_bytes_of(dims, q).scale);
 }
 
 // What is largest becomes -8, by a scale of the opposite sign.
@@ -72,25 +83,18 @@ void quantize_kv_4(const float* x, uint32_t n, bool is_key, int8_t q[kKvScaleDim
   *scale = to_f16(block.scale * ratio);
 }
 
-constexpr uint32_t kQueryWords = kKvScaleDims / 4;  // of a record, before its offset and scale
-
 void quantize_query(float* x, uint32_t head_dim) {
   float* record = x;
   for (uint32_t d = 0; d < head_dim; d += kKvScaleDims) {
     const uint32_t n = head_dim - d < kKvScaleDims ? head_dim - d : kKvScaleDims;
     KvDims dims = load_dims(x + d, n);
     spread(dims, n);
-    const BlockScale block = block_scale(dims.low, dims.high);
-    const I32x16 low = to_int(mul(dims.low, broadcast(block.inverse)));
-    const I32x16 high = to_int(mul(dims.high, broadcast(block.inverse)));
     int32_t words[kQueryRecordWords];
-    auto* bytes = reinterpret_cast<int8_t*>(words);
-    store_i8(bytes, low);
-    store_i8(bytes + 16, high);
+    const KvBytes bytes = store_bytes_of(dims, reinterpret_cast<int8_t*>(words));
     // Unsigned: what stands for a NaN may overflow.
-    const auto sum = static_cast<uint32_t>(reduce_add(add(low, high)));
+    const auto sum = static_cast<uint32_t>(reduce_add(bytes.sums));
     words[kQueryWords] = static_cast<int32_t>(0 - 128 * sum);
-    __builtin_memcpy(&words[kQueryWords + 1], &block.scale, sizeof block.scale);
+    __builtin_memcpy(&words[kQueryWords + 1], &bytes.scale, sizeof bytes.scale);
     __builtin_memcpy(record, words, sizeof words);
     record += kQueryRecordWords;
   }

@@ -337,12 +337,14 @@ inline void store_ints(int32_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
 }
+inline __m256i saturated_shorts(I32x16 x) {
+  return _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+}
 inline void store_i16(int16_t* p, I32x16 x) {
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), saturated_shorts(x));
 }
 inline void store_i8(int8_t* p, I32x16 x) {
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  const __m256i words = saturated_shorts(x);
   const __m128i low = _mm256_castsi256_si128(words);
   const __m128i bytes = _mm_packs_epi16(low, _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
@@ -350,7 +352,7 @@ inline void store_i8(int8_t* p, I32x16 x) {
 // Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
 inline void store_counts(uint8_t* p, I32x16 x) {
 #ifdef __AVXVNNI__
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  const __m256i words = saturated_shorts(x);
   const __m128i low = _mm256_castsi256_si128(words);
   const __m128i bytes = _mm_packus_epi16(low, _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
