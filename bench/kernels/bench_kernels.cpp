@@ -137,10 +137,11 @@ class Bench {
     // Begins where a line does, as in a step.
     const size_t panel_words = panels_words(n_rows, kernels_.max_panel_rows, n_columns_);
     const size_t panel_bytes = (panel_words * sizeof(int32_t) + 63) / 64 * 64;
-    auto forms = AlignedBuffer::allocate(panel_bytes + x.size() * sizeof(uint16_t), "activations");
+    auto forms =
+        AlignedBuffer::allocate(panel_bytes + x.size() * kernels_.bf16_bytes, "activations");
     if (!forms.ok()) return 0;
     auto* panels = reinterpret_cast<int32_t*>(forms->data());
-    auto* bf16 = reinterpret_cast<uint16_t*>(forms->data() + panel_bytes);
+    uint8_t* const bf16 = forms->data() + panel_bytes;
     for_each_panel(0, n_rows, kernels_.max_panel_rows, n_columns_, [&](const PanelPlace& panel) {
       for (uint32_t t = 0; t < panel.n; ++t) {
         kernels_.quantize_row(x.data() + size_t{panel.first + t} * n_columns_, n_columns_,
@@ -150,7 +151,7 @@ class Bench {
     for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
       const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
       kernels_.bf16_pack(x.data() + size_t{t} * n_columns_, n_columns_,
-                         bf16 + size_t{first} * n_columns_,
+                         bf16 + size_t{first} * n_columns_ * kernels_.bf16_bytes,
                          std::min(kBf16PanelRows, n_rows - first), t - first);
     }
     const Activations activations{n_rows, x.data(), n_columns_, panels, bf16};

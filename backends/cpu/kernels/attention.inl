@@ -161,8 +161,8 @@ void set_attention(Kernels& kernels) {
 }  // namespace
 
 void set_attention_kernels(Kernels& kernels, Tuning tuning) {
-  if constexpr (kIsTuned) {
-    if (tuning == Tuning::kZen4) return set_attention<Tuning::kZen4>(kernels);
+  if constexpr (kIsTuned) {  // Intel's way is Zen 4's
+    if (tuning != Tuning::kZen5) return set_attention<Tuning::kZen4>(kernels);
   }
   set_attention<Tuning::kZen5>(kernels);
 }

@@ -1,8 +1,6 @@
 // Queries and probabilities rounded to bf16. Needs AVX-512 BF16.
 #pragma once
 
-#include <type_traits>
-
 #include "backends/cpu/kernels/pair_layout.inl"
 #include "backends/cpu/kernels/softmax.inl"
 
@@ -17,13 +15,25 @@ struct StorePairs {
   }
 };
 
+// The same numbers as floats.
+struct StoreRounded {
+  static F32x16 store(float* row, uint32_t group, F32x16 p) {
+    const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p.v));
+    const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+    return StoreFloats::store(row, group, {_mm512_castsi512_ps(words)});
+  }
+};
+
 // Whole steps of kKeyPairDims; what the query lacks of them is zeros.
-void pack_query(float* x, uint32_t head_dim) {
+[[maybe_unused]] void pack_query_in_pairs(float* x, uint32_t head_dim) {
   for (uint32_t d = 0; d < head_dim; d += kKeyPairDims) {
     const F32x16 low = load(x + d), high = load(x + d + 16);
     StorePairs::store(x, d / 16, low);
     StorePairs::store(x, d / 16 + 1, high);
   }
+}
+[[maybe_unused]] void round_query(float* x, uint32_t head_dim) {
+  for (uint32_t d = 0; d < head_dim; d += 16) StoreRounded::store(x, d / 16, load(x + d));
 }
 
 }  // namespace

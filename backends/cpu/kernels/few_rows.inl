@@ -11,24 +11,26 @@ constexpr uint32_t kFewRows = 4;
 
 // Whether the first of many rows ask ahead; else they find the next tile asked for.
 template <Tuning T>
-constexpr bool kFirstAsks = T == Tuning::kZen4;
+constexpr bool kFirstAsks = T != Tuning::kZen5;
 template <Tuning T>
 constexpr uint32_t kAskingRows = kFirstAsks<T> ? UINT32_MAX : kFewRows;
 
 constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 
 // While a line of a tile is read the caches are asked for one of the next tile. Where the first
-// level has no room for two tiles, Zen 4's 32 KB, that one goes to the second, and the first is
-// asked for what is soon read. (Distance: measured.) Inlined always: gcc drops a function that has
-// no other effect.
+// level has no room for two tiles, Zen 4's 32 KB, or waits for few lines at once, Intel's, that one
+// goes to the second, and the first is asked for what is soon read. (Distance: measured.) Inlined
+// always: gcc drops a function that has no other effect.
+template <Tuning T>
+constexpr bool kAsksBothLevels = T != Tuning::kZen5;
 template <Tuning T>
 __attribute__((always_inline)) inline void ask_next(const uint8_t* wanted) {
-  __builtin_prefetch(wanted, 0, T == Tuning::kZen4 ? 2 : 3);
+  __builtin_prefetch(wanted, 0, kAsksBothLevels<T> ? 2 : 3);
 }
 template <Tuning T>
 __attribute__((always_inline)) inline void ask_near(const void* read) {
   constexpr uint32_t kNearBytes = 2048;
-  if constexpr (T == Tuning::kZen4) {
+  if constexpr (kAsksBothLevels<T>) {
     __builtin_prefetch(static_cast<const uint8_t*>(read) + kNearBytes);
   }
 }

@@ -150,9 +150,7 @@ using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, Ahead ah
 // with kUnpackedBytes for 32 columns.
 using UnpackStrip = void (*)(const uint8_t* strip, uint32_t n_columns, uint8_t* unpacked);
 inline constexpr uint32_t kUnpackedBytes = 512;
-// From so many rows on it is worth its while, where a pair takes at most so much of the
-// second-level cache.
-inline constexpr uint32_t kUnpackedRows = 32;
+// It is worth its while where a pair takes at most so much of the second-level cache.
 inline constexpr size_t kMostUnpackedBytes = size_t{512} << 10;
 
 // n strips of one weight, one after another.
@@ -193,13 +191,12 @@ using FloatDot = void (*)(const void* w, size_t w_stride_bytes, uint32_t n_w_row
 
 // Activations of bf16 products: rounded to bf16, in panels of kBf16PanelRows rows (the last has
 // fewer) in a layout of the kernels' own; panel p begins at element p * kBf16PanelRows * n_columns.
-// n_columns is a multiple of kBf16Columns.
+// n_columns is a multiple of kBf16Columns. An element has the kernels' bf16_bytes.
 inline constexpr uint32_t kBf16PanelRows = 16;
 inline constexpr uint32_t kBf16Columns = 32;
 
 // Writes row t of a panel of n rows from x [n_columns].
-using Bf16Pack = void (*)(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n,
-                          uint32_t t);
+using Bf16Pack = void (*)(const float* x, uint32_t n_columns, void* panel, uint32_t n, uint32_t t);
 
 // How rows of bf16 weights lie: as a file has them, or in strips of kStripRows rows.
 enum class Bf16Layout : uint8_t {
@@ -270,12 +267,12 @@ struct Bf16Weights {
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows <= kBf16Strips * kStripRows rows and
 // n_x_rows rows in panels, in float32; y has room for whole strips. A dot product's order of sums
-// depends on nothing but the kernels. scratch: for strips in kSplit, u16[kBf16Strips * kStripRows,
-// n_columns] aligned to 64.
+// depends on nothing but the kernels. scratch: for strips in kSplit, elements
+// [kBf16Strips * kStripRows, n_columns] aligned to 64.
 inline constexpr uint32_t kBf16Strips = 2;
-using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels,
+using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const void* panels,
                          uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride,
-                         uint16_t* scratch);
+                         void* scratch);
 
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
@@ -347,10 +344,12 @@ struct Kernels {
   // kMaxPanelRows.
   UnpackStrip unpack_strip[kStripLayouts];
   StripPairDot unpacked_pair_dot[kStripLayouts];
-  TileDot tile_dot[kStripLayouts];  // null where max_panel_rows is less than kTileRows
+  uint32_t unpacked_from[kStripLayouts];  // so many rows on
+  TileDot tile_dot[kStripLayouts];        // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];
   Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot
   Bf16Dot bf16_dot;
+  uint32_t bf16_bytes;     // of an element: 2, or 4 where products are of floats
   Bf16Layout bf16_layout;  // that bf16_dot reads best; kRows without it
 
   // Writes row t of a panel of n rows from x [n_columns]; rows are written in order from 0. The

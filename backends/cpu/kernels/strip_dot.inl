@@ -243,10 +243,8 @@ __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, u
   constexpr bool kIsStreamed = N <= kStreamedRows;
   if constexpr (kIsStreamed && T == Tuning::kZen5) {
     prefetch_block<W, 1>(body, kFirstLevelBytes);
-  } else if constexpr (kIsStreamed && T == Tuning::kZen4) {
+  } else if constexpr (kIsStreamed) {
     prefetch_far_and_near<W, 12288, 2048>(body);
-  } else if constexpr (kIsStreamed && N > 1) {
-    prefetch_far_and_near<W, 3072>(body);
   } else {
     prefetch_far_and_near<W>(body);
   }
@@ -430,10 +428,9 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
   if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
-    if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
-    if constexpr (N > 1) {
-      if (tuning == Tuning::kZen4) dot = strip_dot<W, N, Tuning::kZen4>;
-    }
+    // Zen 4's way is Intel's, but for one row.
+    const bool is_zen5 = tuning == Tuning::kZen5 || (N == 1 && tuning == Tuning::kZen4);
+    if (!is_zen5) dot = strip_dot<W, N, Tuning::kIntel>;
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
@@ -441,9 +438,12 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
     if constexpr (W::kHasMinimum) {
       if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
     }
-    if constexpr (kGainsUnpacked<W> && N == kMaxPanelRows) {
-      if (tuning == Tuning::kZen4) {
+    if constexpr (kGainsUnpacked<W, Tuning::kIntel> && N == kMaxPanelRows) {
+      const bool is_any =
+          tuning == Tuning::kIntel || (tuning == Tuning::kZen4 && kGainsUnpacked<W, Tuning::kZen4>);
+      if (is_any) {
         kernels.unpack_strip[static_cast<int>(layout)] = unpack_strip<W>;
+        kernels.unpacked_from[static_cast<int>(layout)] = kUnpackedFrom<W>;
         kernels.unpacked_pair_dot[static_cast<int>(layout)] =
             strip_pair_dot<EachReads<Unpacked<W>>, N>;
       }

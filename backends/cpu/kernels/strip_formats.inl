@@ -144,6 +144,9 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
   }
 };
 
+// That make a record's bytes quants.
+enum class Steps { kNone, kFew, kMany };
+
 // Bits: of a quant.
 template <int Offset, int Bits>
 struct Unsigned {
@@ -151,13 +154,13 @@ struct Unsigned {
   static constexpr int kOffset = Offset;
   static constexpr int kLargest = (1 << Bits) - 1;
   static constexpr bool kSigned = false;
-  static constexpr bool kManySteps = true;
+  static constexpr Steps kSteps = Steps::kMany;
 };
 struct Signed {
   static constexpr int kOffset = kSignedAsUnsigned ? 128 : 0;
   static constexpr int kLargest = 128;
   static constexpr bool kSigned = true;
-  static constexpr bool kManySteps = true;
+  static constexpr Steps kSteps = Steps::kMany;
 };
 
 template <int K>
@@ -180,7 +183,7 @@ inline U8x64 pairs_and_bits_of(const uint8_t* body) {
 
 template <int Offset>
 struct Nibbles : Unsigned<Offset, 4> {
-  static constexpr bool kManySteps = false;
+  static constexpr Steps kSteps = Steps::kFew;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return nibbles_of<K>(body);
@@ -202,7 +205,7 @@ struct NibblesPairs : Unsigned<Offset, 6> {
 };
 template <int Offset>
 struct Pairs : Unsigned<Offset, 2> {
-  static constexpr bool kManySteps = false;
+  static constexpr Steps kSteps = Steps::kFew;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return pairs_of<K>(body);
@@ -216,7 +219,7 @@ struct PairsBits : Unsigned<Offset, 3> {
   }
 };
 struct WholeBytes : Signed {
-  static constexpr bool kManySteps = false;
+  static constexpr Steps kSteps = Steps::kNone;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return prepare_signed(signed_quants<K>(body));

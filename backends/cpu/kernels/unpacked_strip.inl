@@ -8,10 +8,14 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
-// Measured on Zen 4. Of those with factors of halves q3_K gained nothing, and q2_K's tables of
-// multiples take quants as they lie.
+// Measured. Of those with factors of halves q3_K gained nothing, and q2_K's tables of multiples
+// take quants as they lie. Few steps are worth it where they take the products' place in two pipes.
+template <class W, Tuning T>
+constexpr bool kGainsUnpacked =
+    !W::kHalfFactors &&
+    (W::kSteps == Steps::kMany || (W::kSteps == Steps::kFew && T == Tuning::kIntel));
 template <class W>
-constexpr bool kGainsUnpacked = W::kManySteps && !W::kHalfFactors;
+constexpr uint32_t kUnpackedFrom = W::kSteps == Steps::kMany ? 32 : 128;
 
 template <class W>
 struct Unpacked : W {

@@ -37,7 +37,7 @@ size_t ActivationLayout::panel_row_bytes() const {
 
 size_t ActivationLayout::bf16_row_bytes(const Kernels& kernels) const {
   if (!forms_.bf16 || kernels.bf16_pack == nullptr) return 0;
-  return round_up(width_ * sizeof(uint16_t), 64);
+  return round_up(width_ * kernels.bf16_bytes, 64);
 }
 
 size_t ActivationLayout::float_row_bytes(const Kernels& kernels) const {
@@ -55,7 +55,7 @@ Activations ActivationLayout::place(const Kernels& kernels, uint32_t n_rows,
   x.n_rows = n_rows;
   if (forms_.panels) x.panels = reinterpret_cast<const int32_t*>(memory);
   memory += n_rows * panel_row_bytes();
-  if (bf16_row_bytes(kernels) > 0) x.bf16 = reinterpret_cast<const uint16_t*>(memory);
+  if (bf16_row_bytes(kernels) > 0) x.bf16 = memory;
   memory += n_rows * bf16_row_bytes(kernels);
   if (float_row_bytes(kernels) > 0) x.floats = reinterpret_cast<const float*>(memory);
   x.float_stride = float_row_bytes(kernels) / sizeof(float);
@@ -70,7 +70,8 @@ void ActivationLayout::write(const Kernels& kernels, const Activations& x, const
   }
   if (x.bf16 != nullptr) {
     const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
-    kernels.bf16_pack(row, width_, const_cast<uint16_t*>(x.bf16) + size_t{first} * width_,
+    kernels.bf16_pack(row, width_,
+                      const_cast<uint8_t*>(x.bf16) + size_t{first} * width_ * kernels.bf16_bytes,
                       std::min(kBf16PanelRows, x.n_rows - first), r - first);
   }
   if (x.panels == nullptr) return;

@@ -23,7 +23,7 @@ size_t ActivationMaker::panel_bytes(uint32_t n_rows, const Kernels& kernels) con
 
 size_t ActivationMaker::bf16_bytes(uint32_t n_rows, const Kernels& kernels) const {
   if (!forms_.bf16 || kernels.bf16_pack == nullptr) return 0;
-  return round_up(size_t{n_rows} * source_.width * sizeof(uint16_t), 64);
+  return round_up(size_t{n_rows} * source_.width * kernels.bf16_bytes, 64);
 }
 
 size_t ActivationMaker::float_bytes(uint32_t n_rows, const Kernels& kernels) const {
@@ -82,7 +82,7 @@ Activations ActivationMaker::place(const StepContext& step, uint32_t n_rows,
     memory += panel_bytes(n_rows, *step.kernels);
   }
   if (const size_t n_bytes = bf16_bytes(n_rows, *step.kernels); n_bytes > 0) {
-    out.bf16 = reinterpret_cast<const uint16_t*>(memory);
+    out.bf16 = memory;
     memory += n_bytes;
   }
   if (keeps_floats(*step.kernels)) {
@@ -104,9 +104,10 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
   auto* words = const_cast<int32_t*>(out.panels);
   const auto pack_bf16 = [&](const float* row, uint32_t r) {
     const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
-    kernels.bf16_pack(row, source_.width,
-                      const_cast<uint16_t*>(out.bf16) + size_t{first} * source_.width,
-                      std::min(kBf16PanelRows, out.n_rows - first), r - first);
+    kernels.bf16_pack(
+        row, source_.width,
+        const_cast<uint8_t*>(out.bf16) + size_t{first} * source_.width * kernels.bf16_bytes,
+        std::min(kBf16PanelRows, out.n_rows - first), r - first);
   };
   for_each_panel(begin, end, kernels.max_panel_rows, source_.width, [&](const PanelPlace& panel) {
     for (uint32_t t = 0; t < panel.n; ++t) {

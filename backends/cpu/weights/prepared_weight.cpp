@@ -164,7 +164,7 @@ size_t PreparedWeight::scratch_bytes(const Kernels& kernels) const {
   }
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
   if (form_ == Form::kBf16 && bf16_layout_ == Bf16Layout::kSplit) {
-    return size_t{kBf16Strips} * kStripRows * rows_.n_columns * sizeof(uint16_t);
+    return size_t{kBf16Strips} * kStripRows * rows_.n_columns * kernels.bf16_bytes;
   }
   if (form_ == Form::kDecoded) {
     return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
@@ -207,7 +207,7 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
   const StripPairDot* pair_dots = kernels.strip_pair_dot[layout];
   const UnpackStrip unpack = kernels.unpack_strip[layout];
   const bool in_pairs = n > kStreamedRows;
-  const bool gains = unpack != nullptr && n >= kUnpackedRows;
+  const bool gains = unpack != nullptr && n >= kernels.unpacked_from[layout];
   const size_t unpacked_bytes = gains ? unpacked_pair_bytes() / 2 : 0;  // 0: strips as they are
   for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
     const uint8_t* strip = strips.first + s * strips.bytes;
@@ -243,7 +243,7 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
 void PreparedWeight::dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips,
                               const Activations& x, uint32_t first, uint32_t n, float* y,
                               size_t y_stride, uint8_t* scratch) const {
-  const uint16_t* panels = x.bf16 + size_t{first} * rows_.n_columns;
+  const uint8_t* panels = x.bf16 + size_t{first} * rows_.n_columns * kernels.bf16_bytes;
   for (uint32_t s = strip; s < strip + n_strips; s += kBf16Strips, y += kBf16Strips * kStripRows) {
     const uint32_t first_row = s * kStripRows;
     const uint32_t end_row =
@@ -253,7 +253,7 @@ void PreparedWeight::dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n
                                                       bf16_layout_, rows_.n_columns)
                              : Bf16Weights::in_rows(rows_.row(first_row), rows_.row_stride_bytes);
     kernels.bf16_dot(weights, end_row - first_row, panels, n, rows_.n_columns, y, y_stride,
-                     reinterpret_cast<uint16_t*>(scratch));
+                     scratch);
   }
 }
 

@@ -47,7 +47,7 @@ struct Activations {
   const float* floats = nullptr;  // [n_rows, float_stride]
   size_t float_stride = 0;
   const int32_t* panels = nullptr;  // by for_each_panel
-  const uint16_t* bf16 = nullptr;   // see Bf16Pack
+  const uint8_t* bf16 = nullptr;    // see Bf16Pack
 };
 
 class PreparedWeight {

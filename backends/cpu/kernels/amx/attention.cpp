@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/amx/tile_config.hpp"
+#include "backends/cpu/kernels/bf16_softmax.inl"
 #include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/pair_layout.inl"
 
@@ -93,8 +94,10 @@ void score_two_groups(const KvTile& tile, uint32_t group, const Queries& queries
   for (uint32_t step = 0; step < queries.n_steps; ++step) {
     _tile_loadd(4, queries.words + 16 * step, queries.stride);
     _tile_loadd(6, key_pairs(tile, group, 16 * step), kTileStride);
+    ask_for_next(tile, key_pairs(tile, group, 16 * step));
     _tile_loadd(5, others.words + 16 * step, queries.stride);
     _tile_loadd(7, key_pairs(tile, group + 1, 16 * step), kTileStride);
+    ask_for_next(tile, key_pairs(tile, group + 1, 16 * step));
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 5, 6);
     _tile_dpbf16ps(2, 4, 7);
@@ -112,6 +115,7 @@ void score_last_group(const KvTile& tile, uint32_t group, const Queries& queries
   _tile_zero(1);
   for (uint32_t step = 0; step < queries.n_steps; ++step) {
     _tile_loadd(6, key_pairs(tile, group, 16 * step), kTileStride);
+    ask_for_next(tile, key_pairs(tile, group, 16 * step));
     _tile_loadd(4, queries.words + 16 * step, queries.stride);
     _tile_loadd(5, others.words + 16 * step, queries.stride);
     _tile_dpbf16ps(0, 4, 6);
@@ -200,8 +204,10 @@ void accumulate_two(const KvTile& tile, const Weighted& rows, const Weighted& ot
   for (uint32_t half = rows.first_half; half < rows.end_half; ++half) {
     _tile_loadd(4, rows.probabilities + 16 * half, kScoreStride);
     _tile_loadd(6, value_pairs(tile, half * kHalfPairs, column), kTileStride);
+    ask_for_next(tile, value_pairs(tile, half * kHalfPairs, column));
     _tile_loadd(5, others.probabilities + 16 * half, kScoreStride);
     _tile_loadd(7, value_pairs(tile, half * kHalfPairs, column + 16), kTileStride);
+    ask_for_next(tile, value_pairs(tile, half * kHalfPairs, column + 16));
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 5, 6);
     _tile_dpbf16ps(2, 4, 7);
@@ -219,6 +225,7 @@ void accumulate_last(const KvTile& tile, const Weighted& rows, const Weighted& o
   _tile_loadd(1, others.out + column, rows.stride);
   for (uint32_t half = rows.first_half; half < rows.end_half; ++half) {
     _tile_loadd(6, value_pairs(tile, half * kHalfPairs, column), kTileStride);
+    ask_for_next(tile, value_pairs(tile, half * kHalfPairs, column));
     _tile_loadd(4, rows.probabilities + 16 * half, kScoreStride);
     _tile_loadd(5, others.probabilities + 16 * half, kScoreStride);
     _tile_dpbf16ps(0, 4, 6);
@@ -253,7 +260,9 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
 
 void set_attention_kernels(Kernels& kernels) {
   constexpr int i = static_cast<int>(KvType::kBF16);
+  kernels.pack_query[i] = pack_query_in_pairs;
   kernels.score_tile[i] = score_tile;
+  kernels.softmax_tile[i] = softmax_tile<StorePairs>;
   kernels.accumulate_tile[i] = accumulate_tile;
 }
 

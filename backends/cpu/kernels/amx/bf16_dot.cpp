@@ -15,11 +15,11 @@ using namespace avx512;
 
 constexpr uint32_t kPanels = 3;  // of a pass over the weights
 
-void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
+void pack(const float* x, uint32_t n_columns, void* panel, uint32_t n, uint32_t t) {
   for (uint32_t c = 0; c < n_columns; c += 16) {
     uint32_t pairs[8];
     store_bf16(reinterpret_cast<uint16_t*>(pairs), load(x + c));
-    uint16_t* out = panel + size_t{c} * n + 2 * t;
+    uint16_t* out = static_cast<uint16_t*>(panel) + size_t{c} * n + 2 * t;
     for (uint32_t i = 0; i < 8; ++i) __builtin_memcpy(out + size_t{2} * i * n, &pairs[i], 4);
   }
 }
@@ -138,12 +138,13 @@ void dot_strip(const Strip& w, const uint16_t* panels, uint32_t n_x_rows, uint32
   }
 }
 
-void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-         uint32_t n_columns, float* y, size_t y_stride, uint16_t*) {
+void dot(const Bf16Weights& w, uint32_t n_w_rows, const void* panels, uint32_t n_x_rows,
+         uint32_t n_columns, float* y, size_t y_stride, void*) {
+  const auto* const x = static_cast<const uint16_t*>(panels);
   __asm__ volatile("" ::: "memory");  // gcc's tile loads do not say that they read memory
   for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
     const uint32_t left = n_w_rows - i * kStripRows;
-    dot_strip(Strip::of(w, i, left < kStripRows ? left : kStripRows), panels, n_x_rows, n_columns,
+    dot_strip(Strip::of(w, i, left < kStripRows ? left : kStripRows), x, n_x_rows, n_columns,
               y + i * kStripRows, y_stride);
   }
   _tile_release();
@@ -154,6 +155,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32
 void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
+  kernels.bf16_bytes = sizeof(uint16_t);
   kernels.bf16_layout = Bf16Layout::kTiles;
 }
 

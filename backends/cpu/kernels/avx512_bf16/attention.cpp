@@ -1,5 +1,7 @@
 // Attention to keys and values in pairs of bf16, two dimensions or positions an instruction.
 
+#include <type_traits>
+
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/bf16_softmax.inl"
@@ -21,13 +23,56 @@ constexpr uint32_t kVectors = Rows::kAlone ? 1 : 4;
 
 constexpr ptrdiff_t kLineBytes = kPairElements * sizeof(uint16_t);
 
-inline __m512bh pairs_at(const void* p) {
-  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
-}
+// Rows of queries and of probabilities are words of two dimensions or positions.
+struct PairProducts {
+  using Probabilities = StorePairs;
+  static constexpr auto pack_query = pack_query_in_pairs;
 
-inline __m512bh broadcast_pair(const float* words, size_t i) {
-  return reinterpret_cast<__m512bh>(_mm512_castps_si512(_mm512_set1_ps(words[i])));
-}
+  // Adds C vectors of 16 lanes of pairs times pair i of M rows of x.
+  template <uint32_t M, uint32_t C>
+  __attribute__((always_inline)) static void add(const uint16_t* const (&pairs)[C], const float* x,
+                                                 size_t x_stride, uint32_t i,
+                                                 F32x16 (&sums)[M][C]) {
+    __m512bh w[C];
+    BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
+      w[c] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(pairs[c]));
+    }
+    BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+      const __m512 word = _mm512_set1_ps(x[m * x_stride + i]);
+      BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
+        sums[m][c].v = _mm512_dpbf16_ps(sums[m][c].v, w[c],
+                                        reinterpret_cast<__m512bh>(_mm512_castps_si512(word)));
+      }
+    }
+  }
+};
+
+// Rows are rounded floats. Each lane's second element is multiplied first, as vdpbf16ps does: the
+// same sums. Intel's processors multiply four vectors of floats in the time of one of its pairs.
+struct FloatProducts {
+  using Probabilities = StoreRounded;
+  static constexpr auto pack_query = round_query;
+
+  template <uint32_t M, uint32_t C>
+  __attribute__((always_inline)) static void add(const uint16_t* const (&pairs)[C], const float* x,
+                                                 size_t x_stride, uint32_t i,
+                                                 F32x16 (&sums)[M][C]) {
+    BP_UNROLL for (int element = 1; element >= 0; --element) {
+      F32x16 w[C];
+      BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
+        const Bf16Pairs both = load_bf16_pairs(pairs[c]);
+        w[c] = element == 1 ? both.odd : both.even;
+      }
+      BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+        const F32x16 own = broadcast(x[m * x_stride + 2 * i + element]);
+        BP_UNROLL for (uint32_t c = 0; c < C; ++c) sums[m][c] = fma(own, w[c], sums[m][c]);
+      }
+    }
+  }
+};
+
+template <Tuning T>
+using Products = std::conditional_t<T == Tuning::kIntel, FloatProducts, PairProducts>;
 
 // What is wanted after a tile may be more than the tile holds, or less. So the lines of a tile take
 // turns: the nth of n asks for the nth line wanted, the one n behind it and so on.
@@ -83,7 +128,7 @@ class WantedValues {
   uint32_t first_, end_, n_;
 };
 
-// Rows of queries are words of two dimensions. Each score sums in ascending order of dimensions.
+// Each score sums in ascending order of pairs of dimensions.
 template <class Rows, uint32_t G>
 inline void score_groups(const KvTile& tile, uint32_t group, const float* queries,
                          size_t query_stride, uint32_t n_pairs, float* scores) {
@@ -94,23 +139,18 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   }
   const WantedKeys wanted(tile, group, n_pairs);
   for (uint32_t i = 0; i < n_pairs; ++i) {
-    __m512bh k[G];
+    const uint16_t* keys[G];
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-      k[g] = pairs_at(key_pairs(tile, group + g, i));
+      keys[g] = key_pairs(tile, group + g, i);
       if constexpr (!Rows::kAlone) {
-        Rows::template ask_ahead<kLineBytes>(tile, key_pairs(tile, group + g, i));
+        Rows::template ask_ahead<kLineBytes>(tile, keys[g]);
       }
     }
     if constexpr (Rows::kAlone) {
       wanted.template ask<Rows::kTuning>(i);
-      ask_near<Rows::kTuning>(key_pairs(tile, group, i));
+      ask_near<Rows::kTuning>(keys[0]);
     }
-    BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-      const __m512bh q = broadcast_pair(queries + m * query_stride, i);
-      BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-        sums[m][g].v = _mm512_dpbf16_ps(sums[m][g].v, k[g], q);
-      }
-    }
+    Products<Rows::kTuning>::add(keys, queries, query_stride, i, sums);
   }
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
@@ -152,23 +192,18 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
   }
   const WantedValues wanted(tile, column, end_pair - first_pair);
   for (uint32_t i = first_pair; i < end_pair; ++i) {
-    __m512bh v[C];
+    const uint16_t* values[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-      v[c] = pairs_at(value_pairs(tile, i, column + 16 * c));
+      values[c] = value_pairs(tile, i, column + 16 * c);
       if constexpr (!Rows::kAlone) {
-        Rows::template ask_ahead<kLineBytes>(tile, value_pairs(tile, i, column + 16 * c));
+        Rows::template ask_ahead<kLineBytes>(tile, values[c]);
       }
     }
     if constexpr (Rows::kAlone) {
       wanted.template ask<Rows::kTuning>(i - first_pair);
-      ask_near<Rows::kTuning>(value_pairs(tile, i, column));
+      ask_near<Rows::kTuning>(values[0]);
     }
-    BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-      const __m512bh p = broadcast_pair(probabilities + m * kTilePositions, i);
-      BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-        sums[m][c].v = _mm512_dpbf16_ps(sums[m][c].v, v[c], p);
-      }
-    }
+    Products<Rows::kTuning>::add(values, probabilities, kTilePositions, i, sums);
   }
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -196,16 +231,26 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
   });
 }
 
+template <Tuning T>
+void set(Kernels& kernels) {
+  constexpr int i = static_cast<int>(KvType::kBF16);
+  kernels.pack_query[i] = Products<T>::pack_query;
+  kernels.score_tile[i] = score_tile<T>;
+  kernels.softmax_tile[i] = softmax_tile<typename Products<T>::Probabilities>;
+  kernels.accumulate_tile[i] = accumulate_tile<T>;
+}
+
 }  // namespace
 
 void set_attention_kernels(Kernels& kernels, Tuning tuning) {
-  constexpr int i = static_cast<int>(KvType::kBF16);
-  const bool is_zen4 = tuning == Tuning::kZen4;
-  kernels.pack_query[i] = pack_query;
-  kernels.score_tile[i] = is_zen4 ? score_tile<Tuning::kZen4> : score_tile<Tuning::kZen5>;
-  kernels.softmax_tile[i] = softmax_tile<StorePairs>;
-  kernels.accumulate_tile[i] =
-      is_zen4 ? accumulate_tile<Tuning::kZen4> : accumulate_tile<Tuning::kZen5>;
+  switch (tuning) {
+    case Tuning::kZen5:
+      return set<Tuning::kZen5>(kernels);
+    case Tuning::kIntel:
+      return set<Tuning::kIntel>(kernels);
+    case Tuning::kZen4:
+      return set<Tuning::kZen4>(kernels);
+  }
 }
 
 }  // namespace bp::cpu::avx512_bf16

@@ -2,7 +2,9 @@
 // weights is a vector, which the same pair of a row of activations multiplies, so that nothing is
 // summed across lanes. A row's product has two sums, of even pairs of columns and of odd ones,
 // since each waits for its last product. A panel of n rows is
-// [columns / kBf16Columns][n][kBf16Columns].
+// [columns / kBf16Columns][n][kBf16Columns], of bf16 or of floats as the products take them.
+
+#include <type_traits>
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
@@ -43,45 +45,133 @@ static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
 static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
 static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
 
-void pack(const float* x, uint32_t n_columns, uint16_t* panel, uint32_t n, uint32_t t) {
-  uint16_t* to = panel + t * kBf16Columns;
-  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, to += size_t{n} * kBf16Columns) {
-    store_bf16(to, load(x + c));
-    store_bf16(to + 16, load(x + c + 16));
-  }
-}
-
-// Rows of one panel.
-struct PanelRows {
-  const uint16_t* first;
-  uint32_t n_panel;  // rows of the panel
-};
-
-inline __m512bh pairs_at(const uint16_t* p) {
-  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
-}
-inline __m512bh broadcast_pair(const uint16_t* p) {
-  int32_t pair;
-  __builtin_memcpy(&pair, p, sizeof pair);
-  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-}
-// sum + w * the pair of columns at x, which the product itself reads: gcc 12 reads it by an
-// instruction of its own, which costs a quarter of the time in one of Zen 4's states.
-inline __m512 add_product(__m512 sum, __m512bh w, const uint16_t* x) {
-  using Pair [[gnu::may_alias]] = int32_t;
-  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*reinterpret_cast<const Pair*>(x)));
-  return sum;
-}
-// Addresses of rows then lie a constant behind p; else gcc keeps each of them, in memory.
-inline void keep_as_base(const uint16_t*& p) {
-  asm("" : "+r"(p));
-}
-
 // Of S strips and N rows of activations, P of even and odd pairs of columns.
 template <uint32_t S, uint32_t N, uint32_t P>
 struct Sums {
   __m512 of[S][N][P];
 };
+
+// Pairs of columns are multiplied as they are.
+struct PairProducts {
+  using X = uint16_t;  // an activation, and a weight of pairs that are made and kept
+
+  static void store(X* to, F32x16 x) { store_bf16(to, x); }
+  static void store_pair(X* to, __m512i pair) { _mm512_store_si512(to, pair); }
+  // Of a pair made before, element 0 <= at < kPairElements: row by row.
+  static void store_weight(X* pair, uint32_t at, uint16_t weight) { pair[at] = weight; }
+
+  struct Weights {
+    __m512bh pair;
+  };
+  static Weights weights(__m512i pair) { return {reinterpret_cast<__m512bh>(pair)}; }
+  static Weights load(const X* p) { return weights(_mm512_loadu_si512(p)); }
+
+  // Adds a pair of columns of S strips times that of N rows, kBf16Columns apart, to sums p.
+  template <uint32_t S, uint32_t N, uint32_t P>
+  __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t p,
+                                                 Sums<S, N, P>& sums) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      const X* const own = x + t * kBf16Columns;
+      if constexpr (S == 1) {
+        sums.of[0][t][p] = add_product(sums.of[0][t][p], ws[0].pair, own);
+      } else {
+        const __m512bh pair = broadcast_pair(own);
+        BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+          __m512& sum = sums.of[s][t][p];
+          sum = _mm512_dpbf16_ps(sum, ws[s].pair, pair);
+        }
+      }
+    }
+  }
+
+ private:
+  static __m512bh broadcast_pair(const X* p) {
+    int32_t pair;
+    __builtin_memcpy(&pair, p, sizeof pair);
+    return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+  }
+  // sum + w * the pair of columns at x, which the product itself reads: gcc 12 reads it by an
+  // instruction of its own, which costs a quarter of the time in one of Zen 4's states.
+  __attribute__((always_inline)) static __m512 add_product(__m512 sum, __m512bh w, const X* x) {
+    using Pair [[gnu::may_alias]] = int32_t;
+    asm("vdpbf16ps %2%{1to16%}, %1, %0"
+        : "+v"(sum)
+        : "v"(w), "m"(*reinterpret_cast<const Pair*>(x)));
+    return sum;
+  }
+};
+
+// As floats, each column by itself, the odd one first, as vdpbf16ps does: the same sums. Intel's
+// processors multiply four vectors of floats in the time of one of its pairs.
+struct FloatProducts {
+  using X = float;
+
+  static void store(X* to, F32x16 x) {
+    uint16_t narrow[16];
+    store_bf16(narrow, x);
+    avx512::store(to, load_bf16(narrow));
+  }
+  static void store_pair(X* to, __m512i pair) {
+    const Weights w = weights(pair);
+    _mm512_store_ps(to, w.of[0]);
+    _mm512_store_ps(to + kStripRows, w.of[1]);
+  }
+  static void store_weight(X* pair, uint32_t at, uint16_t weight) {
+    const uint32_t bits = uint32_t{weight} << 16;
+    __builtin_memcpy(pair + at % 2 * kStripRows + at / 2, &bits, sizeof bits);
+  }
+
+  struct Weights {
+    __m512 of[2];  // of the even column and of the odd one
+  };
+  static Weights weights(__m512i pair) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+    return {{_mm512_castsi512_ps(_mm512_slli_epi32(pair, 16)),
+             _mm512_castsi512_ps(_mm512_and_si512(pair, upper))}};
+  }
+  static Weights load(const X* p) {
+    return {{_mm512_loadu_ps(p), _mm512_loadu_ps(p + kStripRows)}};
+  }
+
+  template <uint32_t S, uint32_t N, uint32_t P>
+  __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t p,
+                                                 Sums<S, N, P>& sums) {
+    BP_UNROLL for (int column = 1; column >= 0; --column) {
+      BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+        const __m512 own = _mm512_set1_ps(x[t * kBf16Columns + column]);
+        BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+          __m512& sum = sums.of[s][t][p];
+          sum = _mm512_fmadd_ps(ws[s].of[column], own, sum);
+        }
+      }
+    }
+  }
+};
+
+template <Tuning T>
+using Arithmetic = std::conditional_t<T == Tuning::kIntel, FloatProducts, PairProducts>;
+
+template <class A>
+void pack(const float* x, uint32_t n_columns, void* panel, uint32_t n, uint32_t t) {
+  auto* to = static_cast<typename A::X*>(panel) + t * kBf16Columns;
+  for (uint32_t c = 0; c < n_columns; c += kBf16Columns, to += size_t{n} * kBf16Columns) {
+    A::store(to, load(x + c));
+    A::store(to + 16, load(x + c + 16));
+  }
+}
+
+// Rows of one panel.
+template <class X>
+struct PanelRows {
+  const X* first;
+  uint32_t n_panel;  // rows of the panel
+};
+
+// Addresses of rows then lie a constant behind p; else gcc keeps each of them, in memory.
+template <class X>
+inline void keep_as_base(const X*& p) {
+  asm("" : "+r"(p));
+}
 
 // What products do beside while they go through kBf16Columns columns once: ask(), then a step with
 // each two pairs, then end().
@@ -108,19 +198,19 @@ struct Lines : Nothing {
   }
 };
 // Likewise, and makes the pairs of the strips' next columns, which stores do beside products.
-template <uint32_t S, int Level>
+template <class A, uint32_t S, int Level>
 struct LinesAndPairs : Lines<S, Level> {
   SplitStrip* strips;    // [S]
-  uint16_t* to[S];       // rings of pairs
+  typename A::X* to[S];  // rings of pairs
   size_t at, ring_mask;  // of the next
   uint32_t n_to_make;    // times kBf16Columns columns
   struct Steps {
     const uint8_t* block[S];
-    uint16_t* pairs[S];
+    typename A::X* pairs[S];
     bool is_any;
     __attribute__((always_inline)) void step(uint32_t i) {
       if (!is_any) return;
-      BP_UNROLL for (uint32_t s = 0; s < S; ++s) SplitStrip::make(block[s], i, pairs[s]);
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) SplitStrip::make<A>(block[s], i, pairs[s]);
     }
   };
   __attribute__((always_inline)) Steps steps() const {
@@ -135,44 +225,27 @@ struct LinesAndPairs : Lines<S, Level> {
   __attribute__((always_inline)) void end() {
     if (n_to_make == 0) return;
     --n_to_make;
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) strips[s].end_block(to[s] + at);
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) strips[s].template end_block<A>(to[s] + at);
     at = (at + kUnitElements) & ring_mask;
   }
 };
 
-// Adds a pair of columns, ws of S strips, times that of N rows, kBf16Columns apart, to sums p.
-template <uint32_t S, uint32_t N, uint32_t P>
-__attribute__((always_inline)) inline void add_pair(const __m512bh (&ws)[S], const uint16_t* x,
-                                                    uint32_t p, Sums<S, N, P>& sums) {
-  BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    const uint16_t* const own = x + t * kBf16Columns;
-    if constexpr (S == 1) {
-      sums.of[0][t][p] = add_product(sums.of[0][t][p], ws[0], own);
-    } else {
-      const __m512bh pair = broadcast_pair(own);
-      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-        __m512& sum = sums.of[s][t][p];
-        sum = _mm512_dpbf16_ps(sum, ws[s], pair);
-      }
-    }
-  }
-}
-
 // Adds pair i of kBf16Columns columns of one strip times that of N rows, x from there.
-template <uint32_t N>
-__attribute__((always_inline)) inline void add_pair_at(uint32_t i, __m512i w, const uint16_t* x,
+template <class A, uint32_t N>
+__attribute__((always_inline)) inline void add_pair_at(uint32_t i, __m512i w,
+                                                       const typename A::X* x,
                                                        Sums<1, N, 2>& sums) {
-  const __m512bh ws[1] = {reinterpret_cast<__m512bh>(w)};
-  add_pair(ws, x + 2 * i, i % 2, sums);
+  const typename A::Weights ws[1] = {A::weights(w)};
+  A::add(ws, x + 2 * i, i % 2, sums);
 }
 
 // w: pairs of strips from some column on, x: rows from there, for n_columns columns: of their even
 // and odd pairs P, from `parity` on.
-template <uint32_t S, uint32_t N, uint32_t P, class Beside>
-__attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w)[S], PanelRows x,
+template <class A, uint32_t S, uint32_t N, uint32_t P, class Beside, class X>
+__attribute__((always_inline)) inline void add_columns(const X* const (&w)[S], PanelRows<X> x,
                                                        uint32_t n_columns, uint32_t parity,
                                                        Beside& beside, Sums<S, N, P>& sums) {
-  const uint16_t* own = x.first + 2 * parity;
+  const X* own = x.first + 2 * parity;
   size_t at = parity * kPairElements;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
     if constexpr (S == 1) keep_as_base(own);
@@ -180,9 +253,9 @@ __attribute__((always_inline)) inline void add_columns(const uint16_t* const (&w
     auto steps = beside.steps();
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2, at += 2 * kPairElements) {
       BP_UNROLL for (uint32_t p = 0; p < P; ++p) {
-        __m512bh ws[S];
-        BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = pairs_at(w[s] + at + p * kPairElements);
-        add_pair(ws, own + 2 * (i + p), p, sums);
+        typename A::Weights ws[S];
+        BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = A::load(w[s] + at + p * kPairElements);
+        A::add(ws, own + 2 * (i + p), p, sums);
       }
       steps.step(i / 2);
     }
@@ -237,7 +310,7 @@ struct AskNothing {
 };
 template <uint32_t N, Tuning T>
 struct AskAhead {
-  static constexpr bool kBothLevels = N > 1 && T == Tuning::kZen4;
+  static constexpr bool kBothLevels = N > 1 && T != Tuning::kZen5;
   static constexpr bool kIsStreamed = N <= kStreamedRows;
   // One row waits for memory alone.
   static constexpr uint32_t kFarBytes = N == 1 ? 4096 : kIsStreamed ? 8192 : 12288;
@@ -252,9 +325,9 @@ struct AskAhead {
 };
 
 // A strip, read once from its begin to its end, times N rows.
-template <uint32_t N, class Ask>
-__attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows x, uint32_t n_columns,
-                                         float* y, size_t y_stride) {
+template <class A, uint32_t N, class Ask>
+__attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows<typename A::X> x,
+                                         uint32_t n_columns, float* y, size_t y_stride) {
   Sums<1, N, 2> sums;
   clear(sums);
   SplitStrip blocks(strip, n_columns);
@@ -263,7 +336,7 @@ __attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows x, uin
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
       const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
       BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
-        add_pair_at(i + p, complete(two.of[p], i + p), x.first, sums);
+        add_pair_at<A>(i + p, complete(two.of[p], i + p), x.first, sums);
       }
     }
   };
@@ -295,34 +368,36 @@ inline BlockPlace block_place(uint32_t column, uint32_t n_columns, uint32_t most
 
 // Calls f(first row, panel from that row on, its rows) for tiles of about one size, of Most rows at
 // most, of n_x_rows in panels, from some column on.
-template <uint32_t Most, class F>
-__attribute__((always_inline)) inline void for_tiles(const uint16_t* panels, uint32_t n_x_rows,
+template <uint32_t Most, class X, class F>
+__attribute__((always_inline)) inline void for_tiles(const X* panels, uint32_t n_x_rows,
                                                      uint32_t n_columns, uint32_t column, F&& f) {
   for (uint32_t first = 0; first < n_x_rows; first += kBf16PanelRows) {
     const uint32_t after = n_x_rows - first;
     const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
-    const uint16_t* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
+    const X* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
     uint32_t n_tiles = (n_panel + Most - 1) / Most;
     for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
       n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
-      f(first + row, PanelRows{panel + row * kBf16Columns, n_panel}, n_rows);
+      f(first + row, PanelRows<X>{panel + row * kBf16Columns, n_panel}, n_rows);
     }
   }
 }
 
 // More than kStreamedRows rows times a strip, for which the first tile waits.
-void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_rows,
+template <class A>
+void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
   constexpr uint32_t kNear = 6;  // so few rows ask as the fewest do
   using Near = AskAhead<kStreamedRows, Tuning::kZen4>;
   using Far = AskAhead<kTileRowsAtOnce, Tuning::kZen4>;
   for_tiles<kTileRowsAtOnce>(
-      panels, n_x_rows, n_columns, 0, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
+      panels, n_x_rows, n_columns, 0, [&](uint32_t row, auto x, uint32_t n_rows) {
         with_rows<kTileRowsAtOnce>(n_rows, [&](auto rows) {
           constexpr uint32_t N = decltype(rows)::kRows;
-          auto multiply = dot_split<N, AskNothing>;
+          auto multiply = dot_split<A, N, AskNothing>;
           if constexpr (N >= kStreamedRows) {  // fewer are never first
-            if (row == 0) multiply = n_x_rows <= kNear ? dot_split<N, Near> : dot_split<N, Far>;
+            if (row == 0)
+              multiply = n_x_rows <= kNear ? dot_split<A, N, Near> : dot_split<A, N, Far>;
           }
           multiply(strip, x, n_columns, y + row * y_stride, y_stride);
         });
@@ -331,10 +406,11 @@ void dot_split_rows(const uint16_t* strip, const uint16_t* panels, uint32_t n_x_
 
 // N rows of activations times a block of columns. Sums begin with the first block, wait from one to
 // the next, even pairs' before odd ones', and are stored after the last one.
-template <class Pace, uint32_t S, uint32_t N, class Beside>
-__attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRows x,
-                                         BlockPlace place, const Scales<S>& scales, Beside& beside,
-                                         __m512* waiting, float* y, size_t y_stride) {
+template <class A, class Pace, uint32_t S, uint32_t N, class Beside>
+__attribute__((noinline)) void dot_block(const typename A::X* const (&w)[S],
+                                         PanelRows<typename A::X> x, BlockPlace place,
+                                         const Scales<S>& scales, Beside& beside, __m512* waiting,
+                                         float* y, size_t y_stride) {
   constexpr uint32_t P = Pace::kParities;
   Sums<S, N, P> sums;
   for (uint32_t parity = 0; parity < 2; parity += P) {
@@ -346,7 +422,7 @@ __attribute__((noinline)) void dot_block(const uint16_t* const (&w)[S], PanelRow
         sums.of[i / N % S][i % N][i / N / S] = own[i];
       }
     }
-    add_columns(w, x, place.n_columns, parity, beside, sums);
+    add_columns<A>(w, x, place.n_columns, parity, beside, sums);
     if (place.is_last && parity + P == 2) break;
     BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
       own[i] = sums.of[i / N % S][i % N][i / N / S];
@@ -397,32 +473,33 @@ struct FileRows {
   }
 };
 
-void pair_rows(FileRows rows, uint32_t n_columns, uint16_t* pairs) {
+template <class A>
+void pair_rows(FileRows rows, uint32_t n_columns, typename A::X* pairs) {
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns) {
     __m512i v[16];
     rows.next(v);
     BP_UNROLL for (uint32_t i = 0; i < 16; ++i, pairs += kPairElements) {
-      _mm512_store_si512(pairs, v[i]);
+      A::store_pair(pairs, v[i]);
     }
   }
 }
 
 // A strip of rows of a file times N rows. `ahead`: what follows, which is asked for in the order in
 // which it lies.
-template <uint32_t N>
-void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows x, uint32_t n_columns, float* y,
-                   size_t y_stride) {
+template <class A, uint32_t N>
+void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows<typename A::X> x,
+                   uint32_t n_columns, float* y, size_t y_stride) {
   Sums<1, N, 2> sums;
   clear(sums);
   Lines<1, 2> lines{{}, {ahead}, kUnitPairs};
-  const uint16_t* own = x.first;
+  const typename A::X* own = x.first;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
     keep_as_base(own);
     lines.ask();
     __m512i v[16];
     w.next(v);
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; ++i) {
-      add_pair_at(i, v[i], own, sums);
+      add_pair_at<A>(i, v[i], own, sums);
     }
   }
   store(sums, nullptr, Scales<1>{_mm512_set1_ps(1)}, y, y_stride);
@@ -431,13 +508,14 @@ void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows x, uint32_t n_co
 // Pairs of S strips, block by block of columns. Those of a file's rows are made anew for each group
 // of activations, those of split strips by the first group, always kBf16Columns columns ahead of
 // those that it multiplies. It waits for memory, so it asks for what follows.
-template <class Pace, uint32_t S>
+template <class A, class Pace, uint32_t S>
 class GroupPairs {
+  using X = typename A::X;
+
  public:
   // kept: room for the pairs of split strips, all columns, for further groups; null where there are
   // none.
-  GroupPairs(const Bf16Weights& w, uint32_t n_w_rows, uint32_t n_columns, uint16_t* kept,
-             bool is_first)
+  GroupPairs(const Bf16Weights& w, uint32_t n_w_rows, uint32_t n_columns, X* kept, bool is_first)
       : w_(w),
         n_w_rows_(n_w_rows),
         n_columns_(n_columns),
@@ -451,14 +529,14 @@ class GroupPairs {
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       beside.to[s] = kept == nullptr ? made_[s] : kept + size_t{s} * n_columns * kStripRows;
       scales.of[s] = is_split_ ? SplitStrip::scales(w.strip(s)) : _mm512_set1_ps(1);
-      if (is_split_ && is_first) strips_[s].make_block(beside.to[s]);
+      if (is_split_ && is_first) strips_[s].template make_block<A>(beside.to[s]);
     }
   }
   GroupPairs(const GroupPairs&) = delete;
   GroupPairs& operator=(const GroupPairs&) = delete;
 
   // Columns [column, column + place.n_columns).
-  void begin_block(uint32_t column, BlockPlace place, const uint16_t* (&pairs)[S]) {
+  void begin_block(uint32_t column, BlockPlace place, const X* (&pairs)[S]) {
     if (is_split_) {
       const uint32_t n_blocks = place.n_columns / kBf16Columns;
       beside.n_to_make = is_first_ ? n_blocks - (place.is_last ? 1 : 0) : 0;
@@ -471,8 +549,8 @@ class GroupPairs {
       if (is_split_) {
         pairs[s] = beside.to[s] + (size_t{column} * kStripRows & beside.ring_mask);
       } else {
-        pair_rows({w_.strip(s) + column, w_.row_stride, n_w_rows_ - s * kStripRows},
-                  place.n_columns, made_[s]);
+        pair_rows<A>({w_.strip(s) + column, w_.row_stride, n_w_rows_ - s * kStripRows},
+                     place.n_columns, made_[s]);
       }
     }
   }
@@ -482,7 +560,7 @@ class GroupPairs {
     beside.n = (n_lines / 2 * Pace::kParities * n + n_all - 1) / n_all;
   }
 
-  LinesAndPairs<S, Pace::kLevelAhead> beside{};
+  LinesAndPairs<A, S, Pace::kLevelAhead> beside{};
   Scales<S> scales;
 
  private:
@@ -506,28 +584,28 @@ class GroupPairs {
   const uint32_t n_w_rows_, n_columns_;
   const bool is_split_, asks_own_, is_first_;
   SplitStrip strips_[2];
-  alignas(64) uint16_t made_[S][kRingElements];
+  alignas(64) X made_[S][kRingElements];
 };
 
 // Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns.
-template <class Pace, uint32_t S>
-void dot_group(const Bf16Weights& w, uint32_t n_w_rows, uint16_t* kept, const uint16_t* panels,
-               uint32_t n_x_rows, uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
+template <class A, class Pace, uint32_t S, class X = typename A::X>
+void dot_group(const Bf16Weights& w, uint32_t n_w_rows, X* kept, const X* panels, uint32_t n_x_rows,
+               uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
   __m512 waiting[kGroupRows * S * 2];
-  GroupPairs<Pace, S> group(w, n_w_rows, n_columns, kept, is_first);
+  GroupPairs<A, Pace, S> group(w, n_w_rows, n_columns, kept, is_first);
   Lines<S, Pace::kLevelAhead>& lines = group.beside;
   for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
     const BlockPlace place = block_place(column, n_columns, Pace::kBlockColumns);
-    const uint16_t* pairs[S];
+    const X* pairs[S];
     group.begin_block(column, place, pairs);
     for_tiles<Pace::kTileRows>(
-        panels, n_x_rows, n_columns, column, [&](uint32_t row, PanelRows x, uint32_t n_rows) {
+        panels, n_x_rows, n_columns, column, [&](uint32_t row, auto x, uint32_t n_rows) {
           group.share_lines(n_rows, n_x_rows);
           with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
             constexpr uint32_t N = decltype(rows)::kRows;
             const auto multiply = [&](auto& beside) {
-              dot_block<Pace, S, N>(pairs, x, place, group.scales, beside, waiting + row * S * 2,
-                                    y + row * y_stride, y_stride);
+              dot_block<A, Pace, S, N>(pairs, x, place, group.scales, beside, waiting + row * S * 2,
+                                       y + row * y_stride, y_stride);
             };
             Nothing nothing;
             if (group.beside.n_to_make > 0) return multiply(group.beside);
@@ -537,62 +615,84 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, uint16_t* kept, const ui
   }
 }
 
-template <uint32_t S>
-void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-                uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
+template <class A, uint32_t S, class X = typename A::X>
+void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const X* panels, uint32_t n_x_rows,
+                uint32_t n_columns, float* y, size_t y_stride, X* scratch) {
   const bool is_split = w.layout == Bf16Layout::kSplit;
   if (n_x_rows <= FewRows::kMost && is_split) {
-    return dot_group<FewRows, S>(w, n_w_rows, nullptr, panels, n_x_rows, n_columns, true, y,
-                                 y_stride);
+    return dot_group<A, FewRows, S, X>(w, n_w_rows, nullptr, panels, n_x_rows, n_columns, true, y,
+                                       y_stride);
   }
   for (uint32_t t = 0; t < n_x_rows; t += kGroupRows) {
     const uint32_t n = n_x_rows - t < kGroupRows ? n_x_rows - t : kGroupRows;
-    dot_group<ManyRows, S>(w, n_w_rows, is_split ? scratch : nullptr,
-                           panels + size_t{t} * n_columns, n, n_columns, t == 0, y + t * y_stride,
-                           y_stride);
+    dot_group<A, ManyRows, S>(w, n_w_rows, is_split ? scratch : nullptr,
+                              panels + size_t{t} * n_columns, n, n_columns, t == 0,
+                              y + t * y_stride, y_stride);
   }
 }
 
 // One strip, n_rows rows of which there are: memory is read in one stream.
-template <Tuning T>
-void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRows x,
+template <Tuning T, class A>
+void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRows<typename A::X> x,
                   uint32_t n_columns, float* y, size_t y_stride) {
   with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
     constexpr uint32_t N = decltype(rows)::kRows;
     if (w.layout == Bf16Layout::kSplit) {
-      return dot_split<N, AskAhead<N, T>>(w.strip(strip), x, n_columns, y, y_stride);
+      return dot_split<A, N, AskAhead<N, T>>(w.strip(strip), x, n_columns, y, y_stride);
     }
-    dot_file_rows<N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
-                     y_stride);
+    dot_file_rows<A, N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
+                        y_stride);
   });
 }
 
 template <Tuning T>
-void dot(const Bf16Weights& w, uint32_t n_w_rows, const uint16_t* panels, uint32_t n_x_rows,
-         uint32_t n_columns, float* y, size_t y_stride, uint16_t* scratch) {
-  // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each row loads.
-  constexpr bool kAtOnce = T == Tuning::kZen4;
+void dot(const Bf16Weights& w, uint32_t n_w_rows, const void* panels, uint32_t n_x_rows,
+         uint32_t n_columns, float* y, size_t y_stride, void* scratch) {
+  using A = Arithmetic<T>;
+  const auto* const x = static_cast<const typename A::X*>(panels);
+  auto* const kept = static_cast<typename A::X*>(scratch);
+  // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each row loads;
+  // Intel's processors make pairs beside few products alone.
+  constexpr uint32_t kMostAtOnce = T == Tuning::kZen4    ? UINT32_MAX
+                                   : T == Tuning::kIntel ? kBf16PanelRows
+                                                         : 0;
   if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      dot_few_rows<T>(w, i, n_w_rows - i * kStripRows, {panels, n_x_rows}, n_columns,
-                      y + i * kStripRows, y_stride);
+      dot_few_rows<T, A>(w, i, n_w_rows - i * kStripRows, {x, n_x_rows}, n_columns,
+                         y + i * kStripRows, y_stride);
     }
-  } else if (kAtOnce && w.layout == Bf16Layout::kSplit) {
+  } else if (n_x_rows <= kMostAtOnce && w.layout == Bf16Layout::kSplit) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      dot_split_rows(w.strip(i), panels, n_x_rows, n_columns, y + i * kStripRows, y_stride);
+      dot_split_rows<A>(w.strip(i), x, n_x_rows, n_columns, y + i * kStripRows, y_stride);
     }
   } else if (n_w_rows > kStripRows) {
-    dot_groups<2>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride, scratch);
+    dot_groups<A, 2>(w, n_w_rows, x, n_x_rows, n_columns, y, y_stride, kept);
   } else {
-    dot_groups<1>(w, n_w_rows, panels, n_x_rows, n_columns, y, y_stride, scratch);
+    dot_groups<A, 1>(w, n_w_rows, x, n_x_rows, n_columns, y, y_stride, kept);
   }
+}
+
+template <Tuning T>
+void set(Kernels& kernels) {
+  kernels.bf16_pack = pack<Arithmetic<T>>;
+  kernels.bf16_dot = dot<T>;
+  kernels.bf16_bytes = sizeof(typename Arithmetic<T>::X);
 }
 
 }  // namespace
 
 void set_bf16_kernels(Kernels& kernels, Tuning tuning) {
-  kernels.bf16_pack = pack;
-  kernels.bf16_dot = tuning == Tuning::kZen4 ? dot<Tuning::kZen4> : dot<Tuning::kZen5>;
+  switch (tuning) {
+    case Tuning::kZen5:
+      set<Tuning::kZen5>(kernels);
+      break;
+    case Tuning::kIntel:
+      set<Tuning::kIntel>(kernels);
+      break;
+    case Tuning::kZen4:
+      set<Tuning::kZen4>(kernels);
+      break;
+  }
   kernels.bf16_layout = Bf16Layout::kSplit;
 }
 

@@ -45,13 +45,14 @@ class SplitStrip {
     const __m512i upper = _mm512_shuffle_epi8(upper_bytes, nibbles);
     return {{_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper)}};
   }
-  // Into their place.
+  // Into their place, in the form of the arithmetic A.
+  template <class A>
   __attribute__((always_inline)) static void make(const uint8_t* block, uint32_t i,
-                                                  uint16_t* pairs) {
+                                                  typename A::X* pairs) {
     const TwoPairs two = two_pairs(block, i);
     pairs += 2 * i * kPairElements;
-    _mm512_store_si512(pairs, two.of[0]);
-    _mm512_store_si512(pairs + kPairElements, two.of[1]);
+    A::store_pair(pairs, two.of[0]);
+    A::store_pair(pairs + kPairElements, two.of[1]);
   }
   // Whether any of the next block's weights stands apart.
   [[nodiscard]] bool has_exceptions() const {
@@ -75,16 +76,20 @@ class SplitStrip {
     block_ += Bf16Split::kBlockBytes;
   }
   // Once all pairs of the next block are made: what stands apart. A file may hold anything.
-  __attribute__((always_inline)) void end_block(uint16_t* pairs) {
+  template <class A>
+  __attribute__((always_inline)) void end_block(typename A::X* pairs) {
     while (__builtin_expect(has_exceptions(), 0)) {
-      pairs[exception_->place % kUnitElements] = exception_->weight;
+      const uint32_t at = exception_->place % kUnitElements;
+      A::store_weight(pairs + at / kPairElements * kPairElements, at % kPairElements,
+                      exception_->weight);
       ++exception_;
     }
     skip_block();
   }
-  __attribute__((always_inline)) void make_block(uint16_t* pairs) {
-    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs / 2; ++i) make(block_, i, pairs);
-    end_block(pairs);
+  template <class A>
+  __attribute__((always_inline)) void make_block(typename A::X* pairs) {
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs / 2; ++i) make<A>(block_, i, pairs);
+    end_block<A>(pairs);
   }
 
  private:
