@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/avx512_bf16/by_floats.hpp"
 #include "backends/cpu/kernels/bf16_softmax.inl"
 #include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
@@ -47,8 +48,7 @@ struct PairProducts {
   }
 };
 
-// Rows are rounded floats. Each lane's second element is multiplied first, as vdpbf16ps does: the
-// same sums. Intel's processors multiply four vectors of floats in the time of one of its pairs.
+// Rows are rounded floats, each element is multiplied by itself.
 struct FloatProducts {
   using Probabilities = StoreRounded;
   static constexpr auto pack_query = round_query;
@@ -72,7 +72,7 @@ struct FloatProducts {
 };
 
 template <Tuning T>
-using Products = std::conditional_t<T == Tuning::kIntel, FloatProducts, PairProducts>;
+using Products = std::conditional_t<kByFloats<T>, FloatProducts, PairProducts>;
 
 // What is wanted after a tile may be more than the tile holds, or less. So the lines of a tile take
 // turns: the nth of n asks for the nth line wanted, the one n behind it and so on.

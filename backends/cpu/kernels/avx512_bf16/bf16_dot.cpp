@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
+#include "backends/cpu/kernels/avx512_bf16/by_floats.hpp"
 #include "backends/cpu/kernels/avx512_bf16/split_strip.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
@@ -20,8 +21,10 @@ using namespace avx512;
 // So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
 
-// Rows that go through one strip, whose pairs are made anew for each such tile and never stored.
-constexpr uint32_t kTileRowsAtOnce = 8;
+// So many rows that go through one strip have both sums in registers. More read so many columns
+// twice, once for each of their sums. (Both measured.)
+constexpr uint32_t kMostRowsOnce = 8;
+constexpr uint32_t kColumnsTwice = 128;
 
 // How a group goes through strips: block by block of columns, of which the next is asked for, tile
 // by tile of rows, whose sums fit into registers.
@@ -54,6 +57,8 @@ struct Sums {
 // Pairs of columns are multiplied as they are.
 struct PairProducts {
   using X = uint16_t;  // an activation, and a weight of pairs that are made and kept
+  // Rows that go through one strip, whose pairs are made anew for each such tile and never stored.
+  static constexpr uint32_t kTileRowsAtOnce = kMostRowsOnce;
 
   static void store(X* to, F32x16 x) { store_bf16(to, x); }
   static void store_pair(X* to, __m512i pair) { _mm512_store_si512(to, pair); }
@@ -101,10 +106,10 @@ struct PairProducts {
   }
 };
 
-// As floats, each column by itself, the odd one first, as vdpbf16ps does: the same sums. Intel's
-// processors multiply four vectors of floats in the time of one of its pairs.
+// As floats, each column by itself.
 struct FloatProducts {
   using X = float;
+  static constexpr uint32_t kTileRowsAtOnce = kBf16PanelRows;
 
   static void store(X* to, F32x16 x) {
     uint16_t narrow[16];
@@ -149,7 +154,7 @@ struct FloatProducts {
 };
 
 template <Tuning T>
-using Arithmetic = std::conditional_t<T == Tuning::kIntel, FloatProducts, PairProducts>;
+using Arithmetic = std::conditional_t<kByFloats<T>, FloatProducts, PairProducts>;
 
 template <class A>
 void pack(const float* x, uint32_t n_columns, void* panel, uint32_t n, uint32_t t) {
@@ -231,12 +236,12 @@ struct LinesAndPairs : Lines<S, Level> {
 };
 
 // Adds pair i of kBf16Columns columns of one strip times that of N rows, x from there.
-template <class A, uint32_t N>
+template <class A, uint32_t N, uint32_t P>
 __attribute__((always_inline)) inline void add_pair_at(uint32_t i, __m512i w,
                                                        const typename A::X* x,
-                                                       Sums<1, N, 2>& sums) {
+                                                       Sums<1, N, P>& sums) {
   const typename A::Weights ws[1] = {A::weights(w)};
-  A::add(ws, x + 2 * i, i % 2, sums);
+  A::add(ws, x + 2 * i, i % P, sums);
 }
 
 // w: pairs of strips from some column on, x: rows from there, for n_columns columns: of their even
@@ -324,19 +329,33 @@ struct AskAhead {
   }
 };
 
-// A strip, read once from its begin to its end, times N rows.
-template <class A, uint32_t N, class Ask>
-__attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows<typename A::X> x,
-                                         uint32_t n_columns, float* y, size_t y_stride) {
-  Sums<1, N, 2> sums;
-  clear(sums);
-  SplitStrip blocks(strip, n_columns);
-  const Ask ask;
+// What of the next columns one of two times asks for: half of what is far, the second one for what
+// both will read.
+template <uint32_t Time>
+struct AskInTurn {
+  static constexpr uint32_t kFarBytes = 12288, kHalfBytes = Bf16Split::kBlockBytes / 2;
+  __attribute__((always_inline)) void block(const uint8_t* block) const {
+    BP_UNROLL for (uint32_t i = 0; i < kHalfBytes; i += 64) {
+      __builtin_prefetch(block + kFarBytes + Time * kHalfBytes + i, 0, 2);
+    }
+    constexpr uint32_t kNearBytes = kColumnsTwice / kBf16Columns * Bf16Split::kBlockBytes;
+    BP_UNROLL for (uint32_t i = 0; Time == 1 && i < Bf16Split::kBlockBytes; i += 64) {
+      __builtin_prefetch(block + kNearBytes + i, 0, 3);
+    }
+  }
+};
+
+// Adds pairs of a strip's next columns times N rows: all, or (P = 1) even or odd ones.
+template <class A, uint32_t Parity, class Ask, uint32_t N, uint32_t P>
+__attribute__((always_inline)) inline void add_split(SplitStrip& blocks, PanelRows<typename A::X> x,
+                                                     uint32_t n_columns, Ask ask,
+                                                     Sums<1, N, P>& sums) {
   const auto add_block = [&](auto complete) __attribute__((always_inline)) {
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
       const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
       BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
-        add_pair_at<A>(i + p, complete(two.of[p], i + p), x.first, sums);
+        const __m512i pair = complete(two.of[p], i + p);
+        if (P == 2 || p == Parity) add_pair_at<A>(i + p, pair, x.first, sums);
       }
     }
   };
@@ -353,6 +372,16 @@ __attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows<typena
     blocks.skip_block();
     x.first += size_t{x.n_panel} * kBf16Columns;
   }
+}
+
+// A strip, read once from its begin to its end, times N rows.
+template <class A, uint32_t N, class Ask>
+__attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows<typename A::X> x,
+                                         uint32_t n_columns, float* y, size_t y_stride) {
+  Sums<1, N, 2> sums;
+  clear(sums);
+  SplitStrip blocks(strip, n_columns);
+  add_split<A, 0>(blocks, x, n_columns, Ask(), sums);
   store(sums, nullptr, Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
@@ -383,23 +412,60 @@ __attribute__((always_inline)) inline void for_tiles(const X* panels, uint32_t n
   }
 }
 
+// Of the even or the odd pairs of the next columns.
+template <class A, uint32_t Parity, uint32_t N>
+__attribute__((always_inline)) inline void add_split_in_turn(SplitStrip& blocks,
+                                                             PanelRows<typename A::X> x,
+                                                             const BlockPlace& place,
+                                                             Sums<1, N, 1>& waiting) {
+  Sums<1, N, 1> sums;
+  clear(sums);
+  if (!place.is_first) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums.of[0][t][0] = waiting.of[0][t][0];
+  }
+  add_split<A, Parity>(blocks, x, place.n_columns, AskInTurn<Parity>(), sums);
+  BP_UNROLL for (uint32_t t = 0; t < N; ++t) waiting.of[0][t][0] = sums.of[0][t][0];
+}
+
+// A strip times more rows than both sums of which fit into registers: some columns are read twice.
+template <class A, uint32_t N>
+__attribute__((noinline)) void dot_split_twice(const uint16_t* strip, PanelRows<typename A::X> x,
+                                               uint32_t n_columns, float* y, size_t y_stride) {
+  Sums<1, N, 1> even, odd;
+  SplitStrip blocks(strip, n_columns);
+  for (uint32_t column = 0; column < n_columns; column += kColumnsTwice) {
+    const BlockPlace place = block_place(column, n_columns, kColumnsTwice);
+    SplitStrip first_time = blocks;
+    add_split_in_turn<A, 0>(first_time, x, place, even);
+    add_split_in_turn<A, 1>(blocks, x, place, odd);
+    x.first += size_t{x.n_panel} * kColumnsTwice;
+  }
+  store(odd, &even.of[0][0][0], Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
+}
+
 // More than kStreamedRows rows times a strip, for which the first tile waits.
 template <class A>
 void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
   constexpr uint32_t kNear = 6;  // so few rows ask as the fewest do
   using Near = AskAhead<kStreamedRows, Tuning::kZen4>;
-  using Far = AskAhead<kTileRowsAtOnce, Tuning::kZen4>;
-  for_tiles<kTileRowsAtOnce>(
+  using Far = AskAhead<kMostRowsOnce, Tuning::kZen4>;
+  for_tiles<A::kTileRowsAtOnce>(
       panels, n_x_rows, n_columns, 0, [&](uint32_t row, auto x, uint32_t n_rows) {
-        with_rows<kTileRowsAtOnce>(n_rows, [&](auto rows) {
+        with_rows<A::kTileRowsAtOnce>(n_rows, [&](auto rows) {
           constexpr uint32_t N = decltype(rows)::kRows;
-          auto multiply = dot_split<A, N, AskNothing>;
-          if constexpr (N >= kStreamedRows) {  // fewer are never first
-            if (row == 0)
-              multiply = n_x_rows <= kNear ? dot_split<A, N, Near> : dot_split<A, N, Far>;
+          float* const own = y + row * y_stride;
+          if constexpr (N > kMostRowsOnce) {
+            dot_split_twice<A, N>(strip, x, n_columns, own, y_stride);
+          } else {
+            auto multiply = dot_split<A, N, AskNothing>;
+            if constexpr (N >= kStreamedRows) {  // fewer are never first
+              if (row == 0) {
+                multiply = n_x_rows <= kNear ? dot_split<A, N, Near> : dot_split<A, N, Far>;
+              }
+            }
+            multiply(strip, x, n_columns, own, y_stride);
           }
-          multiply(strip, x, n_columns, y + row * y_stride, y_stride);
         });
       });
 }
@@ -654,7 +720,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const void* panels, uint32_t n
   // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each row loads;
   // Intel's processors make pairs beside few products alone.
   constexpr uint32_t kMostAtOnce = T == Tuning::kZen4    ? UINT32_MAX
-                                   : T == Tuning::kIntel ? kBf16PanelRows
+                                   : T == Tuning::kIntel ? FewRows::kMost
                                                          : 0;
   if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
