@@ -7,20 +7,22 @@
 namespace bp::cpu::avx512 {
 namespace {
 
+inline __m256i round_to_bf16(F32x16 x) {
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v));
+}
+
 struct StorePairs {
   static F32x16 store(float* row, uint32_t group, F32x16 p) {
-    const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p.v));
+    const __m256i halves = round_to_bf16(p);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + size_t{8} * group), halves);
-    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
+    return widen_bf16(halves);
   }
 };
 
 // The same numbers as floats.
 struct StoreRounded {
   static F32x16 store(float* row, uint32_t group, F32x16 p) {
-    const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p.v));
-    const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
-    return StoreFloats::store(row, group, {_mm512_castsi512_ps(words)});
+    return StoreFloats::store(row, group, widen_bf16(round_to_bf16(p)));
   }
 };
 

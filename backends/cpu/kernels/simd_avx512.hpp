@@ -129,15 +129,19 @@ inline float reduce_max(F32x16 x) {
 inline F32x16 load_f16(const uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
+inline F32x16 widen_bf16(__m256i halves) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
+}
 inline F32x16 load_bf16(const uint16_t* p) {
-  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+  return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 // Sixteen pairs, as they lie.
-inline Bf16Pairs load_bf16_pairs(const uint16_t* p) {
-  const __m512i pairs = _mm512_loadu_si512(p);
+inline Bf16Pairs widen_bf16_pairs(__m512i pairs) {
   const __m512i odd = _mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
   return {{_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))}, {_mm512_castsi512_ps(odd)}};
+}
+inline Bf16Pairs load_bf16_pairs(const uint16_t* p) {
+  return widen_bf16_pairs(_mm512_loadu_si512(p));
 }
 inline void store_f16(uint16_t* p, F32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),

@@ -118,25 +118,17 @@ struct FloatProducts {
   }
   static void store_pair(X* to, __m512i pair) {
     const Weights w = weights(pair);
-    _mm512_store_ps(to, w.of[0]);
-    _mm512_store_ps(to + kStripRows, w.of[1]);
+    _mm512_store_ps(to, w.even.v);
+    _mm512_store_ps(to + kStripRows, w.odd.v);
   }
   static void store_weight(X* pair, uint32_t at, uint16_t weight) {
     const uint32_t bits = uint32_t{weight} << 16;
     __builtin_memcpy(pair + at % 2 * kStripRows + at / 2, &bits, sizeof bits);
   }
 
-  struct Weights {
-    __m512 of[2];  // of the even column and of the odd one
-  };
-  static Weights weights(__m512i pair) {
-    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-    return {{_mm512_castsi512_ps(_mm512_slli_epi32(pair, 16)),
-             _mm512_castsi512_ps(_mm512_and_si512(pair, upper))}};
-  }
-  static Weights load(const X* p) {
-    return {{_mm512_loadu_ps(p), _mm512_loadu_ps(p + kStripRows)}};
-  }
+  using Weights = Bf16Pairs;
+  static Weights weights(__m512i pair) { return widen_bf16_pairs(pair); }
+  static Weights load(const X* p) { return {avx512::load(p), avx512::load(p + kStripRows)}; }
 
   template <uint32_t S, uint32_t N, uint32_t P>
   __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t p,
@@ -146,7 +138,7 @@ struct FloatProducts {
         const __m512 own = _mm512_set1_ps(x[t * kBf16Columns + column]);
         BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
           __m512& sum = sums.of[s][t][p];
-          sum = _mm512_fmadd_ps(ws[s].of[column], own, sum);
+          sum = _mm512_fmadd_ps(column == 1 ? ws[s].odd.v : ws[s].even.v, own, sum);
         }
       }
     }
