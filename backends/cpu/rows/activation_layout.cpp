@@ -68,12 +68,7 @@ void ActivationLayout::write(const Kernels& kernels, const Activations& x, const
   if (x.floats != nullptr) {
     std::memcpy(const_cast<float*>(x.floats) + r * x.float_stride, row, width_ * sizeof(float));
   }
-  if (x.bf16 != nullptr) {
-    const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
-    kernels.bf16_pack(row, width_,
-                      const_cast<uint8_t*>(x.bf16) + size_t{first} * width_ * kernels.bf16_bytes,
-                      std::min(kBf16PanelRows, x.n_rows - first), r - first);
-  }
+  if (x.bf16 != nullptr) pack_bf16_row(kernels, row, width_, x, r);
   if (x.panels == nullptr) return;
   int32_t* words = const_cast<int32_t*>(x.panels) + place.word;
   if (panel != nullptr) {
@@ -81,6 +76,14 @@ void ActivationLayout::write(const Kernels& kernels, const Activations& x, const
   } else {
     kernels.quantize_row(row, width_, words, place.n, t, max_seconds(place.n, width_));
   }
+}
+
+void pack_bf16_row(const Kernels& kernels, const float* row, uint32_t n_columns,
+                   const Activations& x, uint32_t r) {
+  const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
+  kernels.bf16_pack(row, n_columns,
+                    const_cast<uint8_t*>(x.bf16) + size_t{first} * n_columns * kernels.bf16_bytes,
+                    std::min(kBf16PanelRows, x.n_rows - first), r - first);
 }
 
 void copy_panel_row(const int32_t* from, uint32_t n_columns, int32_t* panel, uint32_t n,

@@ -47,6 +47,10 @@ class ActivationLayout {
   uint32_t width_;
 };
 
+// Row r of x.bf16, whose panels are as Bf16Pack says.
+void pack_bf16_row(const Kernels& kernels, const float* row, uint32_t n_columns,
+                   const Activations& x, uint32_t r);
+
 // Row t of a panel of n rows, rows in order from 0, from a panel of that row alone: the same bits
 // as quantize_row writes.
 void copy_panel_row(const int32_t* from, uint32_t n_columns, int32_t* panel, uint32_t n,

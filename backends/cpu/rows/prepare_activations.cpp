@@ -102,13 +102,6 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
   const bool keeps = keeps_floats(kernels);
   auto* floats = const_cast<float*>(out.floats);
   auto* words = const_cast<int32_t*>(out.panels);
-  const auto pack_bf16 = [&](const float* row, uint32_t r) {
-    const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
-    kernels.bf16_pack(
-        row, source_.width,
-        const_cast<uint8_t*>(out.bf16) + size_t{first} * source_.width * kernels.bf16_bytes,
-        std::min(kBf16PanelRows, out.n_rows - first), r - first);
-  };
   for_each_panel(begin, end, kernels.max_panel_rows, source_.width, [&](const PanelPlace& panel) {
     for (uint32_t t = 0; t < panel.n; ++t) {
       const float* row = source_.row(step, panel.first + t);
@@ -119,7 +112,9 @@ void ActivationMaker::fill(const StepContext& step, uint32_t begin, uint32_t end
       } else if (keeps) {
         std::memcpy(own, row, source_.width * sizeof(float));
       }
-      if (out.bf16 != nullptr) pack_bf16(row, panel.first + t);
+      if (out.bf16 != nullptr) {
+        pack_bf16_row(kernels, row, source_.width, out, panel.first + t);
+      }
       if (forms_.panels) {
         kernels.quantize_row(row, source_.width, words + panel.word, panel.n, t,
                              max_seconds(panel.n, source_.width));
