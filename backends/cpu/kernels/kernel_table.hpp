@@ -41,15 +41,14 @@ inline constexpr uint32_t kValuePairPositions = 32;
 //     int8  q[8][n][4]      four consecutive columns of each row in a word
 //     float scale[n]        x = scale * q
 //     float sum[n]          scale * sum of the 32 q
-//     int32 sum8[n]         -8 * sum of the 32 q
-//     int32 half8[n]        -8 * sum of the first 16 q
+//     int32 offset[3][n]    -128 * sum of the 32 q, of the first 16 and of the other 16
 // Panels of kTileRows rows hold int8 q[n][32] instead, as tile registers take it.
 // A second record holds what rounding left of the rows in which the block has an outlier, a value
 // above kOutlierRatio times the row's root mean square, and zeros for the other rows. Outliers come
 // in few columns, carry most of a row's weight in trained models, and would cost the 31 values
 // beside them nearly all their bits: on SmolLM2 they
 // are under 3 % of the blocks and about half of the error of the logits.
-inline constexpr uint32_t kPanelWords = 12;
+inline constexpr uint32_t kPanelWords = 13;
 inline constexpr uint32_t kPanelColumns = 32;
 inline constexpr uint32_t kTileRows = 16;
 inline constexpr uint32_t kHalfSumBlocks = 8;
@@ -146,12 +145,23 @@ struct Ahead {
 using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, Ahead ahead,
                               uint32_t n_columns, const int32_t* panel, float* y, size_t y_stride);
 
-// A strip whose quants are bytes, as products take them: its records are the strip's headers, each
-// with kUnpackedBytes for 32 columns.
-using UnpackStrip = void (*)(const uint8_t* strip, uint32_t n_columns, uint8_t* unpacked);
-inline constexpr uint32_t kUnpackedBytes = 512;
-// It is worth its while where a pair takes at most so much of the second-level cache.
-inline constexpr size_t kMostUnpackedBytes = size_t{512} << 10;
+// A part of a strip whose quants are bytes, as products take them, and whose scales are floats: of
+// at most kUnpackedBlocks times 32 columns, so that two stay in the first-level cache.
+struct StripPart {
+  uint32_t begin, end;  // in blocks of 32 columns; begin is a multiple of kUnpackedBlocks
+  uint32_t n_blocks;    // of the strip
+};
+inline constexpr uint32_t kUnpackedBlocks = 32;
+inline constexpr uint32_t kUnpackedBlockBytes = 640;  // at most
+inline constexpr uint32_t kUnpackedBytes = kUnpackedBlocks * kUnpackedBlockBytes;
+
+// Like StripPairDot for a part of two strips, which it unpacks, kUnpackedBytes apart, or which are
+// unpacked already. Sums go on from those of the parts before it, which are in y.
+using UnpackingPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, const StripPart& part,
+                                  Ahead ahead, const int32_t* panel, float* y, size_t y_stride,
+                                  uint8_t* unpacked);
+using UnpackedPairDot = void (*)(const uint8_t* unpacked, const StripPart& part, Ahead ahead,
+                                 const int32_t* panel, float* y, size_t y_stride);
 
 // n strips of one weight, one after another.
 struct TileStrips {
@@ -340,10 +350,10 @@ struct Kernels {
   bool pairs_strips;  // two strips together are faster, of some layouts and widths at least
   // Null where they are not.
   StripPairDot strip_pair_dot[kStripLayouts][kMaxPanelRows + 1];
-  // Both null where strips as they are serve many rows as well, else unpacked ones and panels of
-  // kMaxPanelRows.
-  UnpackStrip unpack_strip[kStripLayouts];
-  StripPairDot unpacked_pair_dot[kStripLayouts];
+  // Null where strips as they are serve many rows as well; the first one is for panels of
+  // kMaxPanelRows. Panels of widths that are too narrow to gain take strips as they are.
+  UnpackingPairDot unpacking_pair_dot[kStripLayouts];
+  UnpackedPairDot unpacked_pair_dot[kStripLayouts][kMaxPanelRows + 1];
   uint32_t unpacked_from[kStripLayouts];  // so many rows on
   TileDot tile_dot[kStripLayouts];        // null where max_panel_rows is less than kTileRows
   FloatDot float_dot[kFloatTypes];

@@ -19,8 +19,10 @@ struct PanelRecord {
   [[nodiscard]] F32x16 sum(uint32_t t) const {
     return broadcast(reinterpret_cast<const float*>(words)[9 * N + t]);
   }
-  [[nodiscard]] I32x16 sum8(uint32_t t) const { return broadcast_int(words[10 * N + t]); }
-  [[nodiscard]] I32x16 half8(uint32_t t) const { return broadcast_int(words[11 * N + t]); }
+  // For quants that are 128 above their values, of a half (0 or 1) of the block or of both (-1).
+  [[nodiscard]] I32x16 offset(int half, uint32_t t) const {
+    return broadcast_int(words[(11 + half) * N + t]);
+  }
 };
 
 // Pairs of products that a sum of 16 bits has room for.
@@ -106,35 +108,22 @@ __attribute__((always_inline)) inline void sum_columns(Records<S> records, uint3
   }
 }
 
-// -8 * sum of the activations of a half (0 or 1) of the block, or of both (-1).
-template <uint32_t N>
-inline I32x16 sum8_of(PanelRecord<N> x, int half, uint32_t t) {
-  if (half < 0) return x.sum8(t);
-  return half == 0 ? x.half8(t) : sub(x.sum8(t), x.half8(t));
-}
-
-template <int kOffset>
-inline I32x16 times_offset(I32x16 sum8) {
-  if constexpr (kOffset >= 8) {
-    return shift_left<__builtin_ctz(kOffset / 8)>(sum8);
-  } else {
-    return shift_right<__builtin_ctz(8 / kOffset)>(sum8);
-  }
-}
-
 // Starts sums at what the quants' offset adds, so that they end exact.
 template <class W, uint32_t N, uint32_t S>
-inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
+__attribute__((always_inline)) inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     I32x16 sum = broadcast_int(0);
-    if constexpr (W::kOffset != 0) sum = times_offset<W::kOffset>(sum8_of(x, half, t));
+    if constexpr (W::kOffset != 0) {
+      sum = x.offset(half, t);
+      if constexpr (W::kOffset != 128) sum = shift_right<__builtin_ctz(128 / W::kOffset)>(sum);
+    }
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) sums[s * N + t] = sum;
   }
 }
 
 template <class W, uint32_t N>
-inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, const I32x16* sums,
-                 F32x16* y) {
+__attribute__((always_inline)) inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x,
+                                                const I32x16* sums, F32x16* y) {
   const F32x16 scale = W::scale(record, b, 0);
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     y[t] = fma(to_float(sums[t]), mul(scale, x.scale(t)), y[t]);
@@ -146,13 +135,15 @@ inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x, const I32x
 }
 
 template <class W, uint32_t N, uint32_t S>
-inline void fold_all(Records<S> records, uint32_t b, PanelRecord<N> x, const I32x16* sums,
-                     F32x16* y) {
+__attribute__((always_inline)) inline void fold_all(Records<S> records, uint32_t b,
+                                                    PanelRecord<N> x, const I32x16* sums,
+                                                    F32x16* y) {
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) fold<W>(records.of[s], b, x, sums + s * N, y + s * N);
 }
 
 template <class W, uint32_t N, uint32_t S>
-inline void dot_block(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+__attribute__((always_inline)) inline void dot_block(Records<S> records, uint32_t b,
+                                                     PanelRecord<N> x, F32x16* y) {
   I32x16 sums[S * N];
   start_sums<W, N, S>(x, -1, sums);
   sum_columns<W, N, S, 0, 8>(records, b, x, sums);
@@ -205,7 +196,8 @@ __attribute__((always_inline)) inline void sum_with_factors(Records<S> records, 
 
 // The halves are added in float before they meet the scale of the activations.
 template <class W, uint32_t N, uint32_t S>
-inline void dot_block_of_halves(Records<S> records, uint32_t b, PanelRecord<N> x, F32x16* y) {
+__attribute__((always_inline)) inline void dot_block_of_halves(Records<S> records, uint32_t b,
+                                                               PanelRecord<N> x, F32x16* y) {
   I32x16 sums[S * N];
   F32x16 both[S * N];
   start_sums<W, N, S>(x, 0, sums);
@@ -423,6 +415,75 @@ void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint3
                    out_stride);
 }
 
+// Records of a part of a pair that are unpacked already.
+struct UnpackNothing {
+  void next() {}
+};
+// Unpacks a block of both strips each time.
+template <class W>
+struct UnpackPair {
+  Records<2> packed, unpacked;
+  uint32_t b = 0;
+  __attribute__((always_inline)) void next() {
+    BP_UNROLL for (uint32_t s = 0; s < 2; ++s) {
+      unpack_block<W>(packed.of[s], b, const_cast<uint8_t*>(unpacked.of[s]));
+      unpacked.of[s] += Unpacked<W>::kRecordBytes;
+    }
+    if (++b < W::kBlocks) return;
+    b = 0;
+    BP_UNROLL for (uint32_t s = 0; s < 2; ++s) packed.of[s] += W::kRecordBytes;
+  }
+};
+
+template <class W, uint32_t N, class Unpack>
+__attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uint8_t* unpacked,
+                                                        const StripPart& part, Ahead ahead,
+                                                        const int32_t* words, float* out,
+                                                        size_t out_stride) {
+  Records<2> records{{unpacked, unpacked + kUnpackedBytes}};
+  const Panel<N> panel(words, part.n_blocks);
+  F32x16 y[2 * N];
+  const auto for_sums = [&](auto&& f) __attribute__((always_inline)) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      BP_UNROLL for (uint32_t s = 0; s < 2; ++s) {
+        f(y[s * N + t], out + t * out_stride + s * kStripRows);
+      }
+    }
+  };
+  if (part.begin == 0) {
+    for_sums([](F32x16& sum, const float*) { sum = zero(); });
+  } else {
+    for_sums([](F32x16& sum, const float* at) { sum = load(at); });
+  }
+  for (uint32_t block = part.begin; block < part.end; ++block) {
+    prefetch_strips<W, N>(records, 0, ahead);
+    unpack.next();
+    panel.for_records(
+        block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
+          unpack_anew(records);
+          dot_any_block<W>(records, 0, x, y);
+        });
+    BP_UNROLL for (uint32_t s = 0; s < 2; ++s) records.of[s] += W::kRecordBytes;
+  }
+  for_sums([](F32x16 sum, float* at) { store(at, sum); });
+}
+
+template <class W, uint32_t N>
+void unpacked_pair_dot(const uint8_t* unpacked, const StripPart& part, Ahead ahead,
+                       const int32_t* words, float* out, size_t out_stride) {
+  dot_unpacked<W, N>(UnpackNothing(), unpacked, part, ahead, words, out, out_stride);
+}
+
+template <class Packed, class W, uint32_t N>
+void unpacking_pair_dot(const uint8_t* strip, size_t strip_bytes, const StripPart& part,
+                        Ahead ahead, const int32_t* words, float* out, size_t out_stride,
+                        uint8_t* unpacked) {
+  const uint8_t* first = strip + size_t{part.begin / Packed::kBlocks} * Packed::kRecordBytes;
+  const UnpackPair<Packed> unpack{{{first, first + strip_bytes}},
+                                  {{unpacked, unpacked + kUnpackedBytes}}};
+  dot_unpacked<W, N>(unpack, unpacked, part, ahead, words, out, out_stride);
+}
+
 template <class W, uint32_t N>
 void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
@@ -438,14 +499,20 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
     if constexpr (W::kHasMinimum) {
       if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
     }
-    if constexpr (kGainsUnpacked<W, Tuning::kIntel> && N == kMaxPanelRows) {
+    if constexpr (kGainsUnpacked<W, Tuning::kIntel> && N >= kUnpackedPanel) {
       const bool is_any =
           tuning == Tuning::kIntel || (tuning == Tuning::kZen4 && kGainsUnpacked<W, Tuning::kZen4>);
       if (is_any) {
-        kernels.unpack_strip[static_cast<int>(layout)] = unpack_strip<W>;
-        kernels.unpacked_from[static_cast<int>(layout)] = kUnpackedFrom<W>;
-        kernels.unpacked_pair_dot[static_cast<int>(layout)] =
-            strip_pair_dot<EachReads<Unpacked<W>>, N>;
+        const bool each_reads = tuning == Tuning::kZen4;
+        kernels.unpacked_from[static_cast<int>(layout)] = unpacked_from(W::kSteps, tuning);
+        kernels.unpacked_pair_dot[static_cast<int>(layout)][N] =
+            each_reads ? unpacked_pair_dot<EachReads<Unpacked<W>>, N>
+                       : unpacked_pair_dot<Unpacked<W>, N>;
+        if constexpr (N == kMaxPanelRows) {
+          kernels.unpacking_pair_dot[static_cast<int>(layout)] =
+              each_reads ? unpacking_pair_dot<W, EachReads<Unpacked<W>>, N>
+                         : unpacking_pair_dot<W, Unpacked<W>, N>;
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-// Strips whose quants are unpacked once for many panels; see UnpackStrip.
+// Strips whose quants are unpacked once for many panels; see StripPart.
 
 #pragma once
 
@@ -14,16 +14,27 @@ template <class W, Tuning T>
 constexpr bool kGainsUnpacked =
     !W::kHalfFactors &&
     (W::kSteps == Steps::kMany || (W::kSteps == Steps::kFew && T == Tuning::kIntel));
-template <class W>
-constexpr uint32_t kUnpackedFrom = W::kSteps == Steps::kMany ? 32 : 128;
+constexpr uint32_t unpacked_from(Steps steps, Tuning tuning) {
+  if (tuning == Tuning::kZen4) return 32;
+  return steps == Steps::kMany ? 16 : 24;
+}
+constexpr uint32_t kUnpackedPanel = 4;  // narrower ones, the last of many, take strips as they are
 
+// A record is of 32 columns: their scales and minimum as floats, then their quants, 128 above their
+// values where they are above them at all.
 template <class W>
 struct Unpacked : W {
-  static constexpr uint32_t body_at(uint32_t b) {
-    return W::kShape.header_bytes + b * kUnpackedBytes;
+  static constexpr uint32_t kBlocks = 1;
+  static constexpr int kOffset = W::kOffset != 0 ? 128 : 0;
+  static constexpr uint32_t kMinimumAt = W::kHalves ? 128 : 64;
+  static constexpr uint32_t kQuantsAt = kMinimumAt + (W::kHasMinimum ? 64 : 0);
+  static constexpr uint32_t kRecordBytes = kQuantsAt + 8 * 64;
+  static_assert(kRecordBytes <= kUnpackedBlockBytes);
+  static F32x16 scale(const uint8_t* record, uint32_t, int half) {
+    return f32_at(record + 64 * half);
   }
-  static constexpr uint32_t kRecordBytes = W::kShape.header_bytes + W::kBlocks * kUnpackedBytes;
-  static const uint8_t* body(const uint8_t* record, uint32_t b) { return record + body_at(b); }
+  static F32x16 minimum(const uint8_t* record, uint32_t) { return f32_at(record + kMinimumAt); }
+  static const uint8_t* body(const uint8_t* record, uint32_t) { return record + kQuantsAt; }
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return load_bytes(body + 64 * K);
@@ -31,24 +42,25 @@ struct Unpacked : W {
 };
 
 template <class W, int K = 0>
-__attribute__((always_inline)) inline void unpack_block(const uint8_t* body, uint8_t* unpacked) {
+__attribute__((always_inline)) inline void unpack_quants(const uint8_t* body, uint8_t* unpacked) {
   if constexpr (K < 8) {
-    store_bytes(unpacked + 64 * K, W::template quants<K>(body));
-    unpack_block<W, K + 1>(body, unpacked);
+    const U8x64 quants = W::template quants<K>(body);
+    store_bytes(unpacked + 64 * K, sub_bytes(quants, W::kOffset - Unpacked<W>::kOffset));
+    unpack_quants<W, K + 1>(body, unpacked);
   }
 }
 
+// Block b of a record of W.
 template <class W>
-void unpack_strip(const uint8_t* strip, uint32_t n_columns, uint8_t* unpacked) {
-  const uint32_t n_blocks = n_columns / kPanelColumns;
-  for (uint32_t block = 0; block < n_blocks; block += W::kBlocks) {
-    __builtin_memcpy(unpacked, strip, W::kShape.header_bytes);
-    for (uint32_t b = 0; b < W::kBlocks; ++b) {
-      unpack_block<W>(W::body(strip, b), unpacked + Unpacked<W>::body_at(b));
-    }
-    strip += W::kRecordBytes;
-    unpacked += Unpacked<W>::kRecordBytes;
-  }
+__attribute__((always_inline)) inline void unpack_block(const uint8_t* record, uint32_t b,
+                                                        uint8_t* unpacked) {
+  const auto put = [&](uint32_t at, F32x16 x) {
+    store(reinterpret_cast<float*>(unpacked + at), x);
+  };
+  put(0, W::scale(record, b, 0));
+  if constexpr (W::kHalves) put(64, W::scale(record, b, 1));
+  if constexpr (W::kHasMinimum) put(Unpacked<W>::kMinimumAt, W::minimum(record, b));
+  unpack_quants<W>(W::body(record, b), unpacked + Unpacked<W>::kQuantsAt);
 }
 
 }  // namespace

@@ -26,11 +26,6 @@ const PackSource* source_of(bp_dtype dtype) {
   return dtype < BP_DTYPE_COUNT ? sources[dtype] : nullptr;
 }
 
-size_t bytes_of_records(const StripShape& shape, uint32_t body_bytes, uint32_t n_columns) {
-  const size_t n_records = (n_columns + shape.record_columns - 1) / shape.record_columns;
-  return n_records * (shape.header_bytes + shape.record_columns / kPanelColumns * body_bytes);
-}
-
 }  // namespace
 
 std::optional<StripLayout> strip_layout_of(bp_dtype dtype) {
@@ -41,11 +36,9 @@ std::optional<StripLayout> strip_layout_of(bp_dtype dtype) {
 
 size_t strip_bytes(StripLayout layout, uint32_t n_columns) {
   const StripShape& shape = kStripShapes[static_cast<int>(layout)];
-  return bytes_of_records(shape, shape.body_bytes, n_columns);
-}
-
-size_t unpacked_strip_bytes(StripLayout layout, uint32_t n_columns) {
-  return bytes_of_records(kStripShapes[static_cast<int>(layout)], kUnpackedBytes, n_columns);
+  const size_t n_records = (n_columns + shape.record_columns - 1) / shape.record_columns;
+  const uint32_t n_blocks = shape.record_columns / kPanelColumns;
+  return n_records * (shape.header_bytes + n_blocks * shape.body_bytes);
 }
 
 void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,

@@ -16,9 +16,6 @@ namespace bp::cpu {
 // Bytes of one strip of n_columns.
 [[nodiscard]] size_t strip_bytes(StripLayout layout, uint32_t n_columns);
 
-// Of the same strip unpacked, see kernel_table.hpp.
-[[nodiscard]] size_t unpacked_strip_bytes(StripLayout layout, uint32_t n_columns);
-
 // Packs rows [0, n_rows) of a block type at `rows`, n_rows <= 16, into one strip of its layout.
 // n_columns is a whole number of the type's blocks.
 void pack_strip(bp_dtype dtype, const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows,

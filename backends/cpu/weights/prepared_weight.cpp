@@ -22,23 +22,24 @@ std::optional<FloatType> float_type_of(bp_dtype dtype) {
   return std::nullopt;
 }
 
+}  // namespace
+
 // The pair of strips after the one that is multiplied. Each panel asks for as much of it as it has
 // of the rows: memory is read as long as products take, not while the first panel waits for it.
-class NextPair {
+class PreparedWeight::NextPair {
  public:
   NextPair(const uint8_t* pair, size_t strip_bytes, uint32_t n_columns, uint32_t n_rows)
       : from_(pair),
         end_(pair + 2 * strip_bytes),
         block_bytes_(2 * strip_bytes / (n_columns / kPanelColumns)),
-        n_blocks_(n_columns / kPanelColumns),
         n_rows_(n_rows) {}
 
-  // Of a panel of n rows.
-  Ahead share(uint32_t n) {
+  // Of a panel of n rows, for so many blocks of its columns.
+  Ahead share(uint32_t n, uint32_t n_blocks) {
     if (from_ >= end_) return {from_, 0};
     const size_t all = size_t{kLine} * n_rows_;
     const auto n_lines = static_cast<uint32_t>((block_bytes_ * n + all - 1) / all);
-    return {std::exchange(from_, from_ + size_t{n_lines} * kLine * n_blocks_), n_lines};
+    return {std::exchange(from_, from_ + size_t{n_lines} * kLine * n_blocks), n_lines};
   }
 
  private:
@@ -46,11 +47,8 @@ class NextPair {
   const uint8_t* from_;
   const uint8_t* end_;
   size_t block_bytes_;  // of 32 columns
-  uint32_t n_blocks_;
   uint32_t n_rows_;
 };
-
-}  // namespace
 
 WeightRows WeightRows::of(const bp_weight& weight) {
   const bp_weight_part& part = *data_part(weight);
@@ -160,7 +158,8 @@ size_t PreparedWeight::scratch_bytes(const Kernels& kernels) const {
   const bool in_tiles = kernels.tile_dot[layout] != nullptr;
   const size_t tiles = in_tiles ? tile_scratch_bytes(rows_.n_columns) : 0;
   if (form_ == Form::kStrips) {
-    return std::max(tiles, kernels.unpack_strip[layout] != nullptr ? unpacked_pair_bytes() : 0);
+    return std::max(tiles,
+                    kernels.unpacking_pair_dot[layout] != nullptr ? size_t{2} * kUnpackedBytes : 0);
   }
   if (form_ == Form::kBlocks) return round_up(strip_bytes_, 64) + tiles;
   if (form_ == Form::kBf16 && bf16_layout_ == Bf16Layout::kSplit) {
@@ -170,11 +169,6 @@ size_t PreparedWeight::scratch_bytes(const Kernels& kernels) const {
     return round_up(size_t{kStripRows} * rows_.n_columns * sizeof(float), 64);
   }
   return 0;
-}
-
-size_t PreparedWeight::unpacked_pair_bytes() const {
-  const size_t bytes = 2 * unpacked_strip_bytes(layout_, rows_.n_columns);
-  return bytes <= kMostUnpackedBytes ? bytes : 0;
 }
 
 void PreparedWeight::dot_strips(const Kernels& kernels, uint32_t strip, uint32_t n_strips,
@@ -198,44 +192,64 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
   const auto layout = static_cast<int>(layout_);
   const TileDot tile_dot = kernels.tile_dot[layout];
   const uint32_t n_panels = tile_dot != nullptr ? n / kTileRows : 0;
-  const size_t words = panel_words(kTileRows, rows_.n_columns);
   if (n_panels > 0) {
+    const size_t words = panel_words(kTileRows, rows_.n_columns);
     tile_dot(strips, rows_.n_columns, x.panels + first / kTileRows * words, words, n_panels, y,
              y_stride, scratch);
+    first += n_panels * kTileRows;
+    n -= n_panels * kTileRows;
+    y += n_panels * kTileRows * y_stride;
   }
   const StripDot* dots = kernels.strip_dot[layout];
   const StripPairDot* pair_dots = kernels.strip_pair_dot[layout];
-  const UnpackStrip unpack = kernels.unpack_strip[layout];
+  const UnpackedPairDot* unpacked_dots = kernels.unpacked_pair_dot[layout];
   const bool in_pairs = n > kStreamedRows;
-  const bool gains = unpack != nullptr && n >= kernels.unpacked_from[layout];
-  const size_t unpacked_bytes = gains ? unpacked_pair_bytes() / 2 : 0;  // 0: strips as they are
+  const bool unpacks =
+      kernels.unpacking_pair_dot[layout] != nullptr && n >= kernels.unpacked_from[layout];
+  const uint32_t n_blocks = rows_.n_columns / kPanelColumns;
   for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
     const uint8_t* strip = strips.first + s * strips.bytes;
     const bool is_pair = in_pairs && s + 1 < strips.n;
-    const bool unpacks = is_pair && unpacked_bytes != 0;
-    if (unpacks) {
-      unpack(strip, rows_.n_columns, scratch);
-      unpack(strip + strips.bytes, rows_.n_columns, scratch + unpacked_bytes);
-    }
     NextPair next(strip + 2 * strips.bytes, strips.bytes, rows_.n_columns, n);
-    for_each_panel(first + n_panels * kTileRows, first + n, kernels.max_panel_rows, rows_.n_columns,
+    const bool is_unpacked = unpacks && is_pair;
+    if (is_unpacked) dot_unpacked(kernels, strip, x, first, n, next, y, y_stride, scratch);
+    for_each_panel(first, first + n, kernels.max_panel_rows, rows_.n_columns,
                    [&](const PanelPlace& panel) {
                      const int32_t* content = x.panels + panel.word;
                      float* out = y + (panel.first - first) * y_stride;
                      const bool is_first = panel.first == first;
-                     if (unpacks && panel.n == kMaxPanelRows) {
-                       return kernels.unpacked_pair_dot[layout](
-                           scratch, unpacked_bytes, next.share(panel.n), rows_.n_columns, content,
-                           out, y_stride);
-                     }
+                     if (is_unpacked && unpacked_dots[panel.n] != nullptr) return;
                      if (is_pair && pair_dots[panel.n] != nullptr) {
-                       return pair_dots[panel.n](strip, strips.bytes, next.share(panel.n),
+                       return pair_dots[panel.n](strip, strips.bytes, next.share(panel.n, n_blocks),
                                                  rows_.n_columns, content, out, y_stride);
                      }
                      dots[panel.n](strip, is_first, rows_.n_columns, content, out, y_stride);
                      if (s + 1 == strips.n) return;
                      dots[panel.n](strip + strips.bytes, is_first, rows_.n_columns, content,
                                    out + kStripRows, y_stride);
+                   });
+  }
+}
+
+void PreparedWeight::dot_unpacked(const Kernels& kernels, const uint8_t* pair, const Activations& x,
+                                  uint32_t first, uint32_t n, NextPair& next, float* y,
+                                  size_t y_stride, uint8_t* scratch) const {
+  const auto layout = static_cast<int>(layout_);
+  StripPart part{0, 0, rows_.n_columns / kPanelColumns};
+  for (; part.begin < part.n_blocks; part.begin = part.end) {
+    part.end = std::min(part.begin + kUnpackedBlocks, part.n_blocks);
+    for_each_panel(first, first + n, kernels.max_panel_rows, rows_.n_columns,
+                   [&](const PanelPlace& panel) {
+                     const UnpackedPairDot dot = kernels.unpacked_pair_dot[layout][panel.n];
+                     if (dot == nullptr) return;
+                     const Ahead ahead = next.share(panel.n, part.end - part.begin);
+                     const int32_t* content = x.panels + panel.word;
+                     float* out = y + (panel.first - first) * y_stride;
+                     if (panel.first == first) {
+                       return kernels.unpacking_pair_dot[layout](pair, strip_bytes_, part, ahead,
+                                                                 content, out, y_stride, scratch);
+                     }
+                     dot(scratch, part, ahead, content, out, y_stride);
                    });
   }
 }

@@ -110,12 +110,17 @@ class PreparedWeight {
     kDecoded,  // any other type, decoded to float32 when used
   };
 
+  class NextPair;
+
   Status align(WeightArena& arena);
   Result<WeightArena::Piece> own(size_t n_bytes, WeightArena& arena);
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
-  [[nodiscard]] size_t unpacked_pair_bytes() const;  // 0 where that is too many
   void dot_packed(const Kernels& kernels, const TileStrips& strips, const Activations& x,
                   uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
+  // The panels that unpacked strips serve, times the pair at `pair`.
+  void dot_unpacked(const Kernels& kernels, const uint8_t* pair, const Activations& x,
+                    uint32_t first, uint32_t n, NextPair& next, float* y, size_t y_stride,
+                    uint8_t* scratch) const;
   void dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips, const Activations& x,
                 uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
   void dot_strip(const Kernels& kernels, uint32_t strip, const Activations& x, uint32_t first,

@@ -353,44 +353,60 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
     GTEST_SKIP() << "no instruction set of this processor multiplies strips in pairs";
 }
 
-// Whole records and a part of one.
-TEST(UnpackStrip, GivesTheSameProducts) {
-  constexpr uint32_t n = kMaxPanelRows;
+// Parts of whole records and a part of one: the panel that unpacks, and those that find unpacked
+// what it left.
+TEST(UnpackedPairDot, GivesTheSameProducts) {
   constexpr size_t stride = 2 * kStripRows;
+  std::vector<uint8_t> memory(2 * kUnpackedBytes + 64);
+  auto* unpacked = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
   uint32_t n_tested = 0;
-  for (const Kernels& kernels : all_kernels()) {
-    for (const bp_dtype dtype : block_types()) {
-      const StripLayout layout = *strip_layout_of(dtype);
-      const UnpackStrip unpack = kernels.unpack_strip[static_cast<int>(layout)];
-      const StripPairDot dot = kernels.unpacked_pair_dot[static_cast<int>(layout)];
-      ASSERT_EQ(unpack == nullptr, dot == nullptr);
-      if (unpack == nullptr) continue;
-      for (const uint32_t n_columns : {96u, 768u}) {
-        if (n_columns % dtype_info(dtype).block_elements != 0) continue;
-        const size_t bytes = strip_bytes(layout, n_columns);
-        const size_t unpacked_bytes = unpacked_strip_bytes(layout, n_columns);
-        const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
-        std::vector<uint8_t> unpacked(2 * unpacked_bytes);
-        for (uint32_t s = 0; s < 2; ++s) {
-          unpack(strips.data() + s * bytes, n_columns, unpacked.data() + s * unpacked_bytes);
+  for (const Isa isa : available_isas()) {
+    for (const Kernels& kernels : kernels_by_tuning(isa)) {
+      for (const bp_dtype dtype : block_types()) {
+        const StripLayout layout = *strip_layout_of(dtype);
+        const auto of = static_cast<int>(layout);
+        const UnpackingPairDot unpacking = kernels.unpacking_pair_dot[of];
+        ASSERT_EQ(unpacking == nullptr, kernels.unpacked_pair_dot[of][kMaxPanelRows] == nullptr);
+        if (unpacking == nullptr) continue;
+        for (const uint32_t n_columns : {96u, 768u, 2304u}) {
+          if (n_columns % dtype_info(dtype).block_elements != 0) continue;
+          const size_t bytes = strip_bytes(layout, n_columns);
+          const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
+          for (const uint32_t n : kPanelWidths) {
+            if (n > kMaxPanelRows || kernels.unpacked_pair_dot[of][n] == nullptr) continue;
+            const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
+            const Panel first = make_panel(kernels, activations(kMaxPanelRows, n_columns),
+                                           kMaxPanelRows, n_columns);
+            std::vector<float> packed(n * stride, -1), got(n * stride, NAN);
+            std::vector<float> packed_first(kMaxPanelRows * stride, -1);
+            std::vector<float> got_first(kMaxPanelRows * stride, NAN);
+            kernels.strip_pair_dot[of][n](strips.data(), bytes, {strips.data(), 0}, n_columns,
+                                          panel.words.data(), packed.data(), stride);
+            kernels.strip_pair_dot[of][kMaxPanelRows](strips.data(), bytes, {strips.data(), 0},
+                                                      n_columns, first.words.data(),
+                                                      packed_first.data(), stride);
+            StripPart part{0, 0, n_columns / kPanelColumns};
+            for (; part.begin < part.n_blocks; part.begin = part.end) {
+              part.end = std::min(part.begin + kUnpackedBlocks, part.n_blocks);
+              unpacking(strips.data(), bytes, part, {strips.data(), 3}, first.words.data(),
+                        got_first.data(), stride, unpacked);
+              kernels.unpacked_pair_dot[of][n](unpacked, part, {strips.data(), 1},
+                                               panel.words.data(), got.data(), stride);
+            }
+            EXPECT_EQ(got_first, packed_first) << kernels.name << " " << dtype_name(dtype);
+            EXPECT_EQ(got, packed)
+                << kernels.name << " " << dtype_name(dtype) << " " << n_columns << " width " << n;
+            ++n_tested;
+          }
         }
-        const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
-        std::vector<float> packed(n * stride, -1), got(n * stride, -1);
-        kernels.strip_pair_dot[static_cast<int>(layout)][n](
-            strips.data(), bytes, {strips.data(), 0}, n_columns, panel.words.data(), packed.data(),
-            stride);
-        dot(unpacked.data(), unpacked_bytes, {strips.data(), 3}, n_columns, panel.words.data(),
-            got.data(), stride);
-        EXPECT_EQ(got, packed) << kernels.name << " " << dtype_name(dtype) << " " << n_columns;
-        ++n_tested;
       }
     }
   }
   if (n_tested == 0) GTEST_SKIP() << "no instruction set of this processor unpacks strips";
 }
 
-// Rows enough for strips to be unpacked and too few, an odd number of strips, and columns of which
-// unpacked strips would take too much room.
+// Rows enough for strips to be unpacked and too few, an odd number of strips, one part of columns
+// and several.
 TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
   constexpr uint32_t n_strips = 5;
   constexpr size_t stride = n_strips * kStripRows;
@@ -407,7 +423,7 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
       auto strips = arena.allocate(weight.packed_bytes()).value();
       weight.pack_into(0, n_strips, strips.get());
       weight.place(std::move(strips));
-      for (const uint32_t n : {31u, 32u, 41u, 128u}) {
+      for (const uint32_t n : {15u, 16u, 24u, 31u, 41u}) {
         const std::vector<float> x = activations(n, n_columns);
         std::vector<float> expected;
         for (const Kernels& kernels : kernels_by_tuning(isa)) {
@@ -688,8 +704,10 @@ TEST(QuantizeRow, SumsWhatItsRecordsHold) {
             ASSERT_EQ(float_at(record, 9 * n + t),
                       float_at(record, 8 * n + t) * static_cast<float>(both))
                 << isa_name(isa) << " " << n << " " << r;
-            ASSERT_EQ(record[10 * n + t], -8 * both) << isa_name(isa) << " " << n << " " << r;
-            ASSERT_EQ(record[11 * n + t], -8 * half) << isa_name(isa) << " " << n << " " << r;
+            ASSERT_EQ(record[10 * n + t], -128 * both) << isa_name(isa) << " " << n << " " << r;
+            ASSERT_EQ(record[11 * n + t], -128 * half) << isa_name(isa) << " " << n << " " << r;
+            ASSERT_EQ(record[12 * n + t], -128 * (both - half))
+                << isa_name(isa) << " " << n << " " << r;
           }
           for (uint32_t b = 0; b < n_blocks; ++b) {
             const int32_t* group =
