@@ -30,6 +30,7 @@ import time
 
 PROMPT, GENERATE, SHORT_PROMPT = 512, 64, 128
 TIMEOUT_S = 3600
+SWITCHES = ("-rtr", "--run-time-repack")
 START_PROMPT = "The capital of Italy is"
 
 
@@ -102,6 +103,9 @@ class Peer:
         folder, _, flags = rest.partition(":")
         self.folder, self.flags, self.threads = pathlib.Path(folder), flags.split(), threads
         self.flags += ["-ctk", kv, "-ctv", kv] if kv else []
+        # Switches have a value in llama-bench alone.
+        self.tool_flags = [flag for i, flag in enumerate(self.flags)
+                           if i == 0 or self.flags[i - 1] not in SWITCHES]
         self.has_depth = "--n-depth" in self.help("llama-bench")
         if flags:
             self.name += " " + flags
@@ -121,7 +125,7 @@ class Peer:
         if not program.exists():  # an older one, which completes unless told to converse
             program, flags = self.folder / "llama-cli", []
         return [program, "-m", model, "-t", self.threads, "-p", START_PROMPT, "-n", 1, "--temp", 0,
-                "--no-warmup", *flags, *self.flags]
+                "--no-warmup", *flags, *self.tool_flags]
 
     def one(self, model, work):
         command = [self.folder / "llama-bench", "-m", model, "-t", self.threads, "-r", 1, "-o", "json",
@@ -140,7 +144,7 @@ class Peer:
     # Of a sweep in chunks as long as the prompt, the one that begins at the depth.
     def prefill_of_sweep(self, model, work):
         out = output_of([self.folder / "llama-sweep-bench", "-m", model, "-t", self.threads, "-c",
-                         work.depth + 2 * PROMPT, "-ub", PROMPT, *self.flags], errors=True)
+                         work.depth + 2 * PROMPT, "-ub", PROMPT, *self.tool_flags], errors=True)
         rows = [row for row in rows_of_table(out, "S_PP t/s") if row["N_KV"] == str(work.depth)]
         if not rows:
             raise RuntimeError(f"llama-sweep-bench printed nothing for {work.depth}:\n{out[-800:]}")
@@ -151,7 +155,7 @@ class Peer:
         context = work.sequences * (SHORT_PROMPT + GENERATE) + 64
         out = output_of([self.folder / "llama-batched-bench", "-m", model, "-t", self.threads, "-tb",
                          self.threads, "-c", context, "-npp", SHORT_PROMPT, "-ntg", GENERATE, "-npl",
-                         work.sequences, *self.flags], errors=True)
+                         work.sequences, *self.tool_flags], errors=True)
         rows = rows_of_table(out, "S_TG t/s")
         if not rows:
             raise RuntimeError(f"llama-batched-bench printed no table:\n{out[-800:]}")
