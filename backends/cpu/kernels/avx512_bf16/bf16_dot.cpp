@@ -307,12 +307,12 @@ struct AskNothing {
 };
 template <uint32_t N, Tuning T>
 struct AskAhead {
-  static constexpr bool kBothLevels = N > 1 && T != Tuning::kZen5;
+  static constexpr bool kBothLevels = N == 1 ? T == Tuning::kIntel : T != Tuning::kZen5;
   static constexpr bool kIsStreamed = N <= kStreamedRows;
   // One row waits for memory alone.
-  static constexpr uint32_t kFarBytes = N == 1 ? 4096 : kIsStreamed ? 8192 : 12288;
+  static constexpr uint32_t kFarBytes = N == 1 && !kBothLevels ? 4096 : kIsStreamed ? 8192 : 12288;
   static constexpr int kFarLevel = N == 1 || kBothLevels ? 2 : 1;
-  static constexpr uint32_t kNearBytes = kIsStreamed ? 1024 : 4096;
+  static constexpr uint32_t kNearBytes = N == 1 ? 2048 : kIsStreamed ? 1024 : 4096;
   __attribute__((always_inline)) void block(const uint8_t* block) const {
     BP_UNROLL for (uint32_t i = 0; i < Bf16Split::kBlockBytes; i += 64) {
       __builtin_prefetch(block + kFarBytes + i, 0, 4 - kFarLevel);
