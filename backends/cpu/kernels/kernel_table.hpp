@@ -146,7 +146,7 @@ using StripPairDot = void (*)(const uint8_t* strip, size_t strip_bytes, Ahead ah
                               uint32_t n_columns, const int32_t* panel, float* y, size_t y_stride);
 
 // A part of a strip whose quants are bytes, as products take them, and whose scales are floats: of
-// at most kUnpackedBlocks times 32 columns, so that two stay in the first-level cache.
+// at most kUnpackedBlocks times 32 columns, so that two about fill the first-level cache.
 struct StripPart {
   uint32_t begin, end;  // in blocks of 32 columns; begin is a multiple of kUnpackedBlocks
   uint32_t n_blocks;    // of the strip

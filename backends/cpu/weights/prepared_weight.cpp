@@ -196,27 +196,27 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
     const size_t words = panel_words(kTileRows, rows_.n_columns);
     tile_dot(strips, rows_.n_columns, x.panels + first / kTileRows * words, words, n_panels, y,
              y_stride, scratch);
-    first += n_panels * kTileRows;
-    n -= n_panels * kTileRows;
-    y += n_panels * kTileRows * y_stride;
   }
+  const uint32_t n_in_tiles = n_panels * kTileRows;
+  const uint32_t begin = first + n_in_tiles, end = first + n;
+  y += n_in_tiles * y_stride;
   const StripDot* dots = kernels.strip_dot[layout];
   const StripPairDot* pair_dots = kernels.strip_pair_dot[layout];
   const UnpackedPairDot* unpacked_dots = kernels.unpacked_pair_dot[layout];
   const bool in_pairs = n > kStreamedRows;
   const bool unpacks =
-      kernels.unpacking_pair_dot[layout] != nullptr && n >= kernels.unpacked_from[layout];
+      kernels.unpacking_pair_dot[layout] != nullptr && end - begin >= kernels.unpacked_from[layout];
   const uint32_t n_blocks = rows_.n_columns / kPanelColumns;
   for (uint32_t s = 0; s < strips.n; s += 2, y += 2 * kStripRows) {
     const uint8_t* strip = strips.first + s * strips.bytes;
     const bool is_pair = in_pairs && s + 1 < strips.n;
     NextPair next(strip + 2 * strips.bytes, strips.bytes, rows_.n_columns, n);
     const bool is_unpacked = unpacks && is_pair;
-    if (is_unpacked) dot_unpacked(kernels, strip, x, first, n, next, y, y_stride, scratch);
-    for_each_panel(first, first + n, kernels.max_panel_rows, rows_.n_columns,
+    if (is_unpacked) dot_unpacked(kernels, strip, x, begin, end, next, y, y_stride, scratch);
+    for_each_panel(begin, end, kernels.max_panel_rows, rows_.n_columns,
                    [&](const PanelPlace& panel) {
                      const int32_t* content = x.panels + panel.word;
-                     float* out = y + (panel.first - first) * y_stride;
+                     float* out = y + (panel.first - begin) * y_stride;
                      const bool is_first = panel.first == first;
                      if (is_unpacked && unpacked_dots[panel.n] != nullptr) return;
                      if (is_pair && pair_dots[panel.n] != nullptr) {
@@ -232,20 +232,20 @@ void PreparedWeight::dot_packed(const Kernels& kernels, const TileStrips& strips
 }
 
 void PreparedWeight::dot_unpacked(const Kernels& kernels, const uint8_t* pair, const Activations& x,
-                                  uint32_t first, uint32_t n, NextPair& next, float* y,
+                                  uint32_t begin, uint32_t end, NextPair& next, float* y,
                                   size_t y_stride, uint8_t* scratch) const {
   const auto layout = static_cast<int>(layout_);
   StripPart part{0, 0, rows_.n_columns / kPanelColumns};
   for (; part.begin < part.n_blocks; part.begin = part.end) {
     part.end = std::min(part.begin + kUnpackedBlocks, part.n_blocks);
-    for_each_panel(first, first + n, kernels.max_panel_rows, rows_.n_columns,
+    for_each_panel(begin, end, kernels.max_panel_rows, rows_.n_columns,
                    [&](const PanelPlace& panel) {
                      const UnpackedPairDot dot = kernels.unpacked_pair_dot[layout][panel.n];
                      if (dot == nullptr) return;
                      const Ahead ahead = next.share(panel.n, part.end - part.begin);
                      const int32_t* content = x.panels + panel.word;
-                     float* out = y + (panel.first - first) * y_stride;
-                     if (panel.first == first) {
+                     float* out = y + (panel.first - begin) * y_stride;
+                     if (panel.first == begin) {
                        return kernels.unpacking_pair_dot[layout](pair, strip_bytes_, part, ahead,
                                                                  content, out, y_stride, scratch);
                      }

@@ -117,9 +117,9 @@ class PreparedWeight {
   [[nodiscard]] uint32_t rows_of_strip(uint32_t strip) const;
   void dot_packed(const Kernels& kernels, const TileStrips& strips, const Activations& x,
                   uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
-  // The panels that unpacked strips serve, times the pair at `pair`.
+  // The panels of x rows [begin, end) that unpacked strips serve, times the pair at `pair`.
   void dot_unpacked(const Kernels& kernels, const uint8_t* pair, const Activations& x,
-                    uint32_t first, uint32_t n, NextPair& next, float* y, size_t y_stride,
+                    uint32_t begin, uint32_t end, NextPair& next, float* y, size_t y_stride,
                     uint8_t* scratch) const;
   void dot_bf16(const Kernels& kernels, uint32_t strip, uint32_t n_strips, const Activations& x,
                 uint32_t first, uint32_t n, float* y, size_t y_stride, uint8_t* scratch) const;
