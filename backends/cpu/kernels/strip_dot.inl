@@ -422,13 +422,13 @@ struct UnpackNothing {
 // Unpacks a block of both strips each time.
 template <class W>
 struct UnpackPair {
-  Records<2> packed, unpacked;
+  Records<2> packed;
+  uint8_t* unpacked;
   uint32_t b = 0;
   __attribute__((always_inline)) void next() {
-    BP_UNROLL for (uint32_t s = 0; s < 2; ++s) {
-      unpack_block<W>(packed.of[s], b, const_cast<uint8_t*>(unpacked.of[s]));
-      unpacked.of[s] += Unpacked<W>::kRecordBytes;
-    }
+    unpack_block<W>(packed.of[0], b, unpacked);
+    unpack_block<W>(packed.of[1], b, unpacked + kUnpackedBytes);
+    unpacked += Unpacked<W>::kRecordBytes;
     if (++b < W::kBlocks) return;
     b = 0;
     BP_UNROLL for (uint32_t s = 0; s < 2; ++s) packed.of[s] += W::kRecordBytes;
@@ -479,9 +479,29 @@ void unpacking_pair_dot(const uint8_t* strip, size_t strip_bytes, const StripPar
                         Ahead ahead, const int32_t* words, float* out, size_t out_stride,
                         uint8_t* unpacked) {
   const uint8_t* first = strip + size_t{part.begin / Packed::kBlocks} * Packed::kRecordBytes;
-  const UnpackPair<Packed> unpack{{{first, first + strip_bytes}},
-                                  {{unpacked, unpacked + kUnpackedBytes}}};
+  const UnpackPair<Packed> unpack{{{first, first + strip_bytes}}, unpacked};
   dot_unpacked<W, N>(unpack, unpacked, part, ahead, words, out, out_stride);
+}
+
+// Packed's strips unpacked, which W reads.
+template <class Packed, class W, uint32_t N>
+void set_unpacked_as(Kernels& kernels, int layout) {
+  kernels.unpacked_pair_dot[layout][N] = unpacked_pair_dot<W, N>;
+  if constexpr (N == kMaxPanelRows) {
+    kernels.unpacking_pair_dot[layout] = unpacking_pair_dot<Packed, W, N>;
+  }
+}
+
+template <class W, uint32_t N>
+void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
+  const auto of = static_cast<int>(layout);
+  kernels.unpacked_from[of] = unpacked_from(W::kSteps, tuning);
+  if (kernels.unpacked_from[of] == kNeverUnpacked) return;
+  if (tuning == Tuning::kZen4) {
+    set_unpacked_as<W, EachReads<Unpacked<W>>, N>(kernels, of);
+  } else {
+    set_unpacked_as<W, Unpacked<W>, N>(kernels, of);
+  }
 }
 
 template <class W, uint32_t N>
@@ -499,22 +519,7 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
     if constexpr (W::kHasMinimum) {
       if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
     }
-    if constexpr (kGainsUnpacked<W, Tuning::kIntel> && N >= kUnpackedPanel) {
-      const bool is_any =
-          tuning == Tuning::kIntel || (tuning == Tuning::kZen4 && kGainsUnpacked<W, Tuning::kZen4>);
-      if (is_any) {
-        const bool each_reads = tuning == Tuning::kZen4;
-        kernels.unpacked_from[static_cast<int>(layout)] = unpacked_from(W::kSteps, tuning);
-        kernels.unpacked_pair_dot[static_cast<int>(layout)][N] =
-            each_reads ? unpacked_pair_dot<EachReads<Unpacked<W>>, N>
-                       : unpacked_pair_dot<Unpacked<W>, N>;
-        if constexpr (N == kMaxPanelRows) {
-          kernels.unpacking_pair_dot[static_cast<int>(layout)] =
-              each_reads ? unpacking_pair_dot<W, EachReads<Unpacked<W>>, N>
-                         : unpacking_pair_dot<W, Unpacked<W>, N>;
-        }
-      }
-    }
+    if constexpr (kMayUnpack<W> && N >= kUnpackedPanel) set_unpacked<W, N>(kernels, layout, tuning);
   }
 }
 

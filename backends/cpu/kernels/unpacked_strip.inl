@@ -8,15 +8,18 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
-// Measured. Of those with factors of halves q3_K gained nothing, and q2_K's tables of multiples
-// take quants as they lie. Few steps are worth it where they take the products' place in two pipes.
-template <class W, Tuning T>
-constexpr bool kGainsUnpacked =
-    !W::kHalfFactors &&
-    (W::kSteps == Steps::kMany || (W::kSteps == Steps::kFew && T == Tuning::kIntel));
+// Of those with factors of halves q3_K gained nothing, and q2_K's tables of multiples take quants
+// as they lie.
+template <class W>
+constexpr bool kMayUnpack = !W::kHalfFactors && W::kSteps != Steps::kNone;
+
+// From so many rows on unpacking gains; measured. Few steps are worth it where they take the
+// products' place in two pipes.
+constexpr uint32_t kNeverUnpacked = UINT32_MAX;
 constexpr uint32_t unpacked_from(Steps steps, Tuning tuning) {
-  if (tuning == Tuning::kZen4) return 32;
-  return steps == Steps::kMany ? 16 : 24;
+  const bool takes_many = steps == Steps::kMany;
+  if (tuning == Tuning::kIntel) return takes_many ? 16 : 24;
+  return tuning == Tuning::kZen4 && takes_many ? 32 : kNeverUnpacked;
 }
 constexpr uint32_t kUnpackedPanel = 4;  // narrower ones, the last of many, take strips as they are
 
