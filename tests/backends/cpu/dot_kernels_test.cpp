@@ -353,51 +353,60 @@ TEST(StripPairDot, GivesWhatEachStripGives) {
     GTEST_SKIP() << "no instruction set of this processor multiplies strips in pairs";
 }
 
-// Parts of whole records and a part of one: the panel that unpacks, and those that find unpacked
-// what it left.
+// A panel of two strips' products, as packed and as unpacked kernels give them.
+struct PairProducts {
+  static constexpr size_t kStride = 2 * kStripRows;
+  PairProducts(const Kernels& kernels, StripLayout layout, const std::vector<uint8_t>& strips,
+               uint32_t n, uint32_t n_columns)
+      : panel(make_panel(kernels, activations(n, n_columns), n, n_columns)),
+        packed(n * kStride, -1),
+        unpacked(n * kStride, NAN) {
+    kernels.strip_pair_dot[static_cast<int>(layout)][n](
+        strips.data(), strip_bytes(layout, n_columns), {strips.data(), 0}, n_columns,
+        panel.words.data(), packed.data(), kStride);
+  }
+  Panel panel;
+  std::vector<float> packed, unpacked;
+};
+
+// A panel of kMaxPanelRows unpacks, part by part, what one of n rows finds.
+void expect_the_same_unpacked(const Kernels& kernels, bp_dtype dtype, uint32_t n,
+                              uint32_t n_columns) {
+  const StripLayout layout = *strip_layout_of(dtype);
+  const auto of = static_cast<int>(layout);
+  const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
+  PairProducts first(kernels, layout, strips, kMaxPanelRows, n_columns);
+  PairProducts later(kernels, layout, strips, n, n_columns);
+  const auto memory = AlignedBuffer::allocate(size_t{2} * kUnpackedBytes, "unpacked").value();
+  StripPart part{0, 0, n_columns / kPanelColumns};
+  for (; part.begin < part.n_blocks; part.begin = part.end) {
+    part.end = std::min(part.begin + kUnpackedBlocks, part.n_blocks);
+    kernels.unpacking_pair_dot[of](strips.data(), strip_bytes(layout, n_columns), part,
+                                   {strips.data(), 3}, first.panel.words.data(),
+                                   first.unpacked.data(), PairProducts::kStride, memory.data());
+    kernels.unpacked_pair_dot[of][n](memory.data(), part, {strips.data(), 1},
+                                     later.panel.words.data(), later.unpacked.data(),
+                                     PairProducts::kStride);
+  }
+  EXPECT_EQ(first.unpacked, first.packed) << kernels.name << " " << dtype_name(dtype);
+  EXPECT_EQ(later.unpacked, later.packed)
+      << kernels.name << " " << dtype_name(dtype) << " " << n_columns << " width " << n;
+}
+
+// Parts of whole records and a part of one.
 TEST(UnpackedPairDot, GivesTheSameProducts) {
-  constexpr size_t stride = 2 * kStripRows;
-  std::vector<uint8_t> memory(2 * kUnpackedBytes + 64);
-  auto* unpacked = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
   uint32_t n_tested = 0;
-  for (const Isa isa : available_isas()) {
-    for (const Kernels& kernels : kernels_by_tuning(isa)) {
-      for (const bp_dtype dtype : block_types()) {
-        const StripLayout layout = *strip_layout_of(dtype);
-        const auto of = static_cast<int>(layout);
-        const UnpackingPairDot unpacking = kernels.unpacking_pair_dot[of];
-        ASSERT_EQ(unpacking == nullptr, kernels.unpacked_pair_dot[of][kMaxPanelRows] == nullptr);
-        if (unpacking == nullptr) continue;
-        for (const uint32_t n_columns : {96u, 768u, 2304u}) {
-          if (n_columns % dtype_info(dtype).block_elements != 0) continue;
-          const size_t bytes = strip_bytes(layout, n_columns);
-          const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
-          for (const uint32_t n : kPanelWidths) {
-            if (n > kMaxPanelRows || kernels.unpacked_pair_dot[of][n] == nullptr) continue;
-            const Panel panel = make_panel(kernels, activations(n, n_columns), n, n_columns);
-            const Panel first = make_panel(kernels, activations(kMaxPanelRows, n_columns),
-                                           kMaxPanelRows, n_columns);
-            std::vector<float> packed(n * stride, -1), got(n * stride, NAN);
-            std::vector<float> packed_first(kMaxPanelRows * stride, -1);
-            std::vector<float> got_first(kMaxPanelRows * stride, NAN);
-            kernels.strip_pair_dot[of][n](strips.data(), bytes, {strips.data(), 0}, n_columns,
-                                          panel.words.data(), packed.data(), stride);
-            kernels.strip_pair_dot[of][kMaxPanelRows](strips.data(), bytes, {strips.data(), 0},
-                                                      n_columns, first.words.data(),
-                                                      packed_first.data(), stride);
-            StripPart part{0, 0, n_columns / kPanelColumns};
-            for (; part.begin < part.n_blocks; part.begin = part.end) {
-              part.end = std::min(part.begin + kUnpackedBlocks, part.n_blocks);
-              unpacking(strips.data(), bytes, part, {strips.data(), 3}, first.words.data(),
-                        got_first.data(), stride, unpacked);
-              kernels.unpacked_pair_dot[of][n](unpacked, part, {strips.data(), 1},
-                                               panel.words.data(), got.data(), stride);
-            }
-            EXPECT_EQ(got_first, packed_first) << kernels.name << " " << dtype_name(dtype);
-            EXPECT_EQ(got, packed)
-                << kernels.name << " " << dtype_name(dtype) << " " << n_columns << " width " << n;
-            ++n_tested;
-          }
+  for (const Kernels& kernels : all_kernels()) {
+    for (const bp_dtype dtype : block_types()) {
+      const auto layout = static_cast<int>(*strip_layout_of(dtype));
+      const UnpackedPairDot* dots = kernels.unpacked_pair_dot[layout];
+      ASSERT_EQ(kernels.unpacking_pair_dot[layout] == nullptr, dots[kMaxPanelRows] == nullptr);
+      for (const uint32_t n_columns : {96u, 768u, 2304u}) {
+        if (n_columns % dtype_info(dtype).block_elements != 0) continue;
+        for (uint32_t n = 1; n <= kMaxPanelRows; ++n) {
+          if (dots[n] == nullptr) continue;
+          expect_the_same_unpacked(kernels, dtype, n, n_columns);
+          ++n_tested;
         }
       }
     }
@@ -423,7 +432,7 @@ TEST(PreparedWeight, GivesTheSameProductsHoweverWeightsAreAskedFor) {
       auto strips = arena.allocate(weight.packed_bytes()).value();
       weight.pack_into(0, n_strips, strips.get());
       weight.place(std::move(strips));
-      for (const uint32_t n : {15u, 16u, 24u, 31u, 41u}) {
+      for (const uint32_t n : {15u, 16u, 24u, 31u, 32u, 41u, 128u}) {
         const std::vector<float> x = activations(n, n_columns);
         std::vector<float> expected;
         for (const Kernels& kernels : kernels_by_tuning(isa)) {
