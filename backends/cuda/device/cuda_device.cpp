@@ -44,8 +44,9 @@ Result<int> count_devices() {
 }
 
 constexpr uint32_t kSharedBytesOfAnyLaunch = 48 << 10;
-constexpr uint32_t kMinCapability = 80;     // of the kernels
-constexpr uint32_t kMinFp8Capability = 89;  // of cuBLASLt's products of 8-bit floats
+constexpr uint32_t kMinCapability = 80;         // of the kernels
+constexpr uint32_t kMinFp8Capability = 89;      // of cuBLASLt's products of 8-bit floats
+constexpr uint32_t kMinOverlapCapability = 90;  // of launches that begin early
 
 }  // namespace
 
@@ -77,7 +78,9 @@ Result<std::unique_ptr<Device>> CudaDevice::open(int index, const DeviceChoices&
   info.has_byte_tiles = choices.byte_tiles;
   info.has_fp8_products = choices.fp8_products && choices.matrix_library &&
                           info.compute_capability >= kMinFp8Capability;
-  auto device = std::make_unique<CudaDevice>(index, std::move(info));
+  const bool overlaps_launches =
+      choices.overlaps_launches && info.compute_capability >= kMinOverlapCapability;
+  auto device = std::make_unique<CudaDevice>(index, std::move(info), overlaps_launches);
   BP_TRY(device->make_current());
   BP_CUDA(cudaFree(nullptr));  // makes the context
   if (choices.matrix_library) device->open_cublas();

@@ -16,7 +16,8 @@ class CudaDevice : public Device {
  public:
   // Device `index` of those that the process sees.
   static Result<std::unique_ptr<Device>> open(int index, const DeviceChoices& choices);
-  CudaDevice(int index, DeviceInfo info) : index_(index), info_(std::move(info)) {}
+  CudaDevice(int index, DeviceInfo info, bool overlaps_launches)
+      : index_(index), info_(std::move(info)), overlaps_launches_(overlaps_launches) {}
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
   Result<uint64_t> free_bytes() override;
@@ -33,6 +34,8 @@ class CudaDevice : public Device {
   [[nodiscard]] Status status_of(cudaError_t error, const char* call, const char* name = "");
   // Before a launch of that much shared memory on the current device. A limit is never lowered.
   [[nodiscard]] Status allow_shared_memory(const Launch& launch);
+  // Whether launches may begin before those in front of them have ended.
+  [[nodiscard]] bool overlaps_launches() const { return overlaps_launches_; }
 
  private:
   void open_cublas();
@@ -40,6 +43,7 @@ class CudaDevice : public Device {
 
   int index_;
   DeviceInfo info_;
+  bool overlaps_launches_;
   std::map<const void*, uint32_t> shared_bytes_;  // that kernels may have at least
   std::unique_ptr<Cublas> cublas_;                // null where the info has no library
 };

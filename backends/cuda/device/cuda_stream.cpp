@@ -76,10 +76,18 @@ Status CudaStream::launch(const Launch& launch) {
   BP_TRY(device_.allow_shared_memory(launch));
   const Geometry& g = launch.geometry;
   void* params = const_cast<void*>(launch.params);
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(g.grid[0], g.grid[1], g.grid[2]);
+  config.blockDim = dim3(g.n_threads, 1, 1);
+  config.dynamicSmemBytes = g.shared_bytes;
+  config.stream = stream_;
+  config.attrs = &overlap;
+  config.numAttrs = launches_may_overlap() && device_.overlaps_launches() ? 1 : 0;
   return device_.status_of(
-      cudaLaunchKernel(reinterpret_cast<const void*>(launch.function),
-                       dim3(g.grid[0], g.grid[1], g.grid[2]), dim3(g.n_threads, 1, 1), &params,
-                       g.shared_bytes, stream_),
+      cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(launch.function), &params),
       "kernel ", launch.name);
 }
 

@@ -127,6 +127,10 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
+  // Launches from now on may begin before the one in front of them has ended, where the device can:
+  // kernels wait by themselves (kernels/simt.cuh).
+  void let_launches_overlap(bool may) { may_overlap_ = may; }
+
   virtual Status launch(const Launch& launch) = 0;
   virtual Status copy_to_device(void* to, const void* from, size_t n_bytes) = 0;
   virtual Status copy_to_host(void* to, const void* from, size_t n_bytes) = 0;
@@ -154,6 +158,12 @@ class Stream {
                    },
                    &params, sizeof params, geometry});
   }
+
+ protected:
+  [[nodiscard]] bool launches_may_overlap() const { return may_overlap_; }
+
+ private:
+  bool may_overlap_ = false;
 };
 
 // [any-thread] but for what it makes: a stream belongs to one thread at a time.

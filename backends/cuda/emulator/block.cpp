@@ -76,6 +76,7 @@ Status Block::run_block(const Launch& launch) {
     thread.wait = Wait::kNone;
     thread.copies.clear();
     thread.copy_group = 0;
+    thread.is_in_order = false;
     thread.fiber.prepare(
         [](void* self) {
           const Launch& l = *static_cast<Block*>(self)->launch_;
@@ -93,7 +94,7 @@ Status Block::run_block(const Launch& launch) {
     has_moved |= meet_block();
   }
   g_current = outer;
-  return stuck(launch);
+  return misbehaved(launch);
 }
 
 // Until its lanes all wait for other warps or are done.
@@ -159,13 +160,16 @@ bool Block::meet_block() {
   return any;
 }
 
-Status Block::stuck(const Launch& launch) const {
+Status Block::misbehaved(const Launch& launch) const {
   const std::string where = std::string("kernel ") + launch.name + ", block (" +
                             std::to_string(block_index_.x) + ", " + std::to_string(block_index_.y) +
                             ", " + std::to_string(block_index_.z) + "), thread ";
   for (uint32_t t = 0; t < n_threads_; ++t) {
     const Thread& thread = *threads_[t];
-    if (thread.fiber.is_done()) continue;
+    if (thread.fiber.is_done()) {
+      if (thread.is_in_order) continue;
+      return internal_error(where + std::to_string(t) + " has not waited for launches before");
+    }
     const std::string what = thread.wait == Wait::kBlock ? "__syncthreads" : thread.what;
     return internal_error(where + std::to_string(t) + " waits at " + what +
                           " for threads that do not come");

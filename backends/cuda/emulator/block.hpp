@@ -52,6 +52,8 @@ class Block {
   [[nodiscard]] std::vector<PendingCopy>& pending_copies();
   [[nodiscard]] uint32_t& copy_group();
 
+  // The thread has waited for the launches before.
+  void come_in_order() { threads_[running_]->is_in_order = true; }
   void wait_for_block();
   // All lanes of the mask call it with the same function; `what` is for messages.
   void wait_for_warp(uint32_t mask, const char* what, Collective collective, void* argument);
@@ -68,6 +70,7 @@ class Block {
     void* argument = nullptr;
     std::vector<PendingCopy> copies;
     uint32_t copy_group = 0;
+    bool is_in_order = false;
   };
 
   Status run_block(const Launch& launch);
@@ -76,7 +79,7 @@ class Block {
   bool meet_lanes(uint32_t warp);
   bool meet(uint32_t first, uint32_t n, uint32_t mask, Collective collective);
   bool meet_block();
-  [[nodiscard]] Status stuck(const Launch& launch) const;
+  [[nodiscard]] Status misbehaved(const Launch& launch) const;
   [[nodiscard]] uint32_t in_order(uint32_t i, uint32_t n, uint32_t salt) const {
     return order_ == Order::kForward ? i : permuted(i, n, salt);
   }

@@ -95,6 +95,7 @@ __device__ __forceinline__ void attend_tile(const AttendParams& p, const Query& 
 template <bp_dtype kDtype, uint32_t kPerLane>
 __global__ void __launch_bounds__(kAttendWarps* kWarp)
     attend(const __grid_constant__ AttendParams p) {
+  begin_in_order();
   BP_DYNAMIC_SHARED(shared_bytes);
   float* q = reinterpret_cast<float*>(shared_bytes);  // [head_dim]
   float* largest = q + p.k.head_dim;                  // [warps]

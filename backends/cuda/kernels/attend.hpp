@@ -47,6 +47,7 @@ struct AttendParams {
   uint32_t slope_rounding = 0;  // BP_SLOPES_*
   // Of the kernels in flash.hpp.
   FlashWork work;
+  uint32_t tile_rows = 64;    // of queries, of a block
   uint32_t n_stages = 1;      // tiles of K and V in shared memory
   float* partials = nullptr;  // [slots, n_heads, floats_of_split]
   // o once more in the form that the product after it takes, by fold_splits.

@@ -7,6 +7,7 @@ namespace bp::cuda {
 namespace {
 
 __global__ void __launch_bounds__(256) copy_columns(const __grid_constant__ ColumnsParams p) {
+  begin_in_order();
   const uint64_t row = blockIdx.x;
   const uint64_t source = p.step == nullptr ? row : p.step->output_rows[p.output][row];
   const uint32_t end = min(p.n_groups * p.n, (blockIdx.y + 1) * 1024);

@@ -5,6 +5,7 @@ namespace bp::cuda {
 namespace {
 
 __global__ void __launch_bounds__(256) map(const __grid_constant__ ElementwiseParams p) {
+  begin_in_order();
   const uint64_t row = blockIdx.x;
   const uint32_t end = min(p.width, (blockIdx.y + 1) * 1024);
   for (uint32_t i = blockIdx.y * 1024 + threadIdx.x; i < end; i += 256) {

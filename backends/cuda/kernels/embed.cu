@@ -21,6 +21,7 @@ __device__ __forceinline__ void write_bf16(const float* values, uint8_t* at) {
 
 template <bp_dtype kDtype>
 __global__ void __launch_bounds__(128) look_up(const __grid_constant__ EmbedParams p) {
+  begin_in_order();
   using Values = Piece<kDtype>;
   const uint64_t t = blockIdx.x;
   const int64_t id = row_of(p, blockIdx.x);

@@ -89,6 +89,7 @@ __device__ void keep_groups(const RouteParams& p, double* choice, double* sums) 
 }
 
 __global__ void __launch_bounds__(kWarp) route(const __grid_constant__ RouteParams p) {
+  begin_in_order();
   BP_DYNAMIC_SHARED(shared_bytes);
   double* scores = reinterpret_cast<double*>(shared_bytes);  // [n_experts]
   double* choice = scores + p.n_experts;                     // [n_experts]
@@ -133,6 +134,7 @@ __global__ void __launch_bounds__(kWarp) route(const __grid_constant__ RoutePara
 }
 
 __global__ void __launch_bounds__(256) sum_groups(const __grid_constant__ GroupSumParams p) {
+  begin_in_order();
   const uint64_t row = blockIdx.x;
   const uint32_t column = blockIdx.y * 256 + threadIdx.x;
   if (column >= p.width) return;

@@ -1,16 +1,18 @@
 #pragma once
 // Attention on tensor cores, for caches of 16 and 8 bits: prompts and decoding by the same kernel.
-// A block has the query rows (a token's query by a head) of up to 64 that share a KV head and a
-// sequence, and goes over their positions in tiles of 64. Up to 16 rows, its warps share the
-// positions of a tile; above, each has 16 rows. The positions of a sequence that has one tile, as
-// all that decode, may be split among blocks too, whose partial sums fold_splits adds up in a fixed
-// order: in parts as long as those of the step's other such sequences.
+// A block has the query rows (a token's query by a head) of up to 64, in long prompts 128, that
+// share a KV head and a sequence, and goes over their positions in tiles of 64. Up to 16 rows, its
+// warps share the positions of a tile; above, each has 16 rows, or 32. The positions of a sequence
+// that has one tile, as all that decode, may be split among blocks too, whose partial sums
+// fold_splits adds up in a fixed order: in parts as long as those of the step's other such
+// sequences.
 
 #include "backends/cuda/kernels/attend.hpp"
 
 namespace bp::cuda {
 
 inline constexpr uint32_t kFlashRows = 64;       // of queries, of a block
+inline constexpr uint32_t kWideFlashRows = 128;  // the same of long prompts
 inline constexpr uint32_t kFlashPositions = 64;  // of a tile
 inline constexpr uint32_t kFlashWarps = 4;
 inline constexpr uint32_t kMaxFlashDim = 256;  // columns of a head's K and V
@@ -21,9 +23,17 @@ inline constexpr uint32_t kMaxFlashSplits = 128;
 }
 // Caches of 16 and 8 bits; of two types, those with keys in 16 bits and values in 8.
 [[nodiscard]] constexpr bool flash_takes(bp_dtype k, bp_dtype v) {
-  const bool is_mixed =
-      (k == BP_DTYPE_F16 || k == BP_DTYPE_BF16) && (v == BP_DTYPE_F8_E4M3 || v == BP_DTYPE_Q8_0);
+  const bool is_mixed = is_half(k) && (v == BP_DTYPE_F8_E4M3 || v == BP_DTYPE_Q8_0);
   return k == v ? k != BP_DTYPE_F32 : is_mixed;
+}
+
+// Columns of K and of V where there are kernels for just that many, or 0.
+[[nodiscard]] constexpr uint32_t exact_flash_dim(uint32_t k_dim, uint32_t v_dim) {
+  return k_dim == v_dim && (k_dim == 64 || k_dim == 128) ? k_dim : 0;
+}
+// Whether there is one for kWideFlashRows.
+[[nodiscard]] constexpr bool has_wide_flash(bp_dtype k, bp_dtype v, uint32_t exact_dim) {
+  return k == v && is_half(k) && exact_dim != 0;
 }
 
 // Which blocks a step has for attention, once for all layers that look back alike.

@@ -62,6 +62,7 @@ __device__ __forceinline__ uint32_t tiles_of_part(const FlashItemsParams& p, Sum
 
 __global__ void __launch_bounds__(kItemsWarps* kWarp)
     list_flash_items(const __grid_constant__ FlashItemsParams p) {
+  begin_in_order();
   __shared__ Sums scratch[kItemsWarps];
   const StepView& step = *p.step;
   const uint32_t most_tiles = tiles_of_part(p, scratch);
@@ -75,8 +76,9 @@ __global__ void __launch_bounds__(kItemsWarps* kWarp)
     const BlockScan scan = scan_block(n_own, n_splits > 1 ? q.n_tokens * n_splits : 0, scratch);
     const uint32_t slot = n_slots + scan.before.b;
     FlashItem* const items = p.work.items + n_items + scan.before.a;
+    // Those that see most come first.
     for (uint32_t i = 0; i < n_own; ++i) {
-      const uint32_t token = i / n_splits * p.tokens_of_tile;
+      const uint32_t token = (n_own - 1 - i) / n_splits * p.tokens_of_tile;
       items[i] = {
           s,   q.first + token, min(p.tokens_of_tile, q.n_tokens - token), i % n_splits, n_splits,
           slot};

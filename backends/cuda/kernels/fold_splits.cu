@@ -5,25 +5,35 @@ namespace bp::cuda {
 
 namespace {
 
-// A head's result from its parts.
+// A head's result from its parts. What weighs them is read by all threads together, their values
+// several at a time: memory is far away.
 __device__ __forceinline__ void fold_head(const AttendParams& p, uint32_t slot, uint32_t n_splits,
                                           uint32_t head, float* out) {
-  float top = p.sinks == nullptr ? -INFINITY : p.sinks[head];
-  for (uint32_t s = 0; s < n_splits; ++s) top = fmaxf(top, split_of(p, slot + s, head)[0]);
+  __shared__ float largest[kMaxFlashSplits], denominators[kMaxFlashSplits];
+  __syncthreads();  // threads are past the head before
+  for (uint32_t s = threadIdx.x; s < n_splits; s += blockDim.x) {
+    const float* const split = split_of(p, slot + s, head);
+    largest[s] = split[0], denominators[s] = split[1];
+  }
+  __syncthreads();
+  float top = p.sinks == nullptr ? -INFINITY : sink_score(p, head);
+  for (uint32_t s = 0; s < n_splits; ++s) top = fmaxf(top, largest[s]);
   const float base = top == -INFINITY ? 0 : top;
   for (uint32_t d = threadIdx.x; d < p.v.head_dim; d += blockDim.x) {
-    float denominator = p.sinks == nullptr ? 0 : exp_of(p.sinks[head] - base), sum = 0;
+    float denominator = p.sinks == nullptr ? 0 : exp2_fast(sink_score(p, head) - base), sum = 0;
+    BP_UNROLL_BY(8)
     for (uint32_t s = 0; s < n_splits; ++s) {
-      const float* split = split_of(p, slot + s, head);
-      const float weight = weight_of(split[0], split[1], base);
-      denominator += weight * split[1];
-      if (weight != 0) sum += weight * split[2 + d];
+      const float value = split_of(p, slot + s, head)[2 + d];
+      const float weight = weight_of(largest[s], denominators[s], base);
+      denominator += weight * denominators[s];
+      sum += weight != 0 ? weight * value : 0;
     }
     out[d] = sum / denominator;
   }
 }
 
 __global__ void __launch_bounds__(128) fold_splits(const __grid_constant__ AttendParams p) {
+  begin_in_order();
   const uint32_t t = blockIdx.x, n = p.v.head_dim;
   const uint32_t n_together = heads_of_fold(p.n_rows, p.n_heads), head = blockIdx.y * n_together;
   const uint32_t n_own = min(n_together, p.n_heads - head);

@@ -59,9 +59,11 @@ __global__ void __launch_bounds__(kHeadsWarps* kWarp)
   auto* const phases = reinterpret_cast<Phase*>(shared_bytes);  // [n_pairs]
   float* const x = reinterpret_cast<float*>(phases + n_pairs) + warp_index() * dim;
   const uint64_t t = blockIdx.x;
+  let_next_begin();
   for (uint32_t i = threadIdx.x; i < n_pairs; i += blockDim.x) {
     phases[i] = phase_of(p.rotation, p.step->positions[t], i);
   }
+  wait_for_launches_before();
   __syncthreads();
   const bool is_kept = is_running(*p.step, blockIdx.x);
   const uint32_t n_heads = is_kept ? p.n_heads + 2 * n_kv : p.n_heads;

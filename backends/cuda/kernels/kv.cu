@@ -6,6 +6,7 @@ namespace {
 
 template <bp_dtype kDtype>
 __global__ void __launch_bounds__(128) write_kv(const __grid_constant__ KvWriteParams p) {
+  begin_in_order();
   const uint32_t t = blockIdx.x, head = blockIdx.y * 4 + warp_index();
   const KvWriteParams::Part& part = p.parts[blockIdx.z];
   const KvPlane& plane = part.plane;

@@ -22,6 +22,7 @@ __device__ __forceinline__ void for_each_unit(const KvImageParams& p, uint32_t n
 
 template <class Unit, bool kToImage>
 __global__ void __launch_bounds__(128) move_rows(const __grid_constant__ KvImageParams p) {
+  begin_in_order();
   constexpr auto kUnitBytes = static_cast<uint32_t>(sizeof(Unit));
   for_each_unit(p, p.row_bytes / kUnitBytes, [](uint8_t* kept, uint8_t* row, uint32_t unit) {
     auto* a = reinterpret_cast<Unit*>(kept) + unit;
@@ -37,6 +38,7 @@ __global__ void __launch_bounds__(128) move_rows(const __grid_constant__ KvImage
 // Units are halves of q8_0's blocks: a scale, then 16 pairs of dimensions.
 template <bool kToImage>
 __global__ void __launch_bounds__(128) move_q8_0(const __grid_constant__ KvImageParams p) {
+  begin_in_order();
   constexpr uint32_t kUnits = 17;
   for_each_unit(p, p.row_bytes / 2, [&](uint8_t* kept, uint8_t* row, uint32_t unit) {
     auto* to = reinterpret_cast<uint16_t*>(row) + unit;

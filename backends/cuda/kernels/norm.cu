@@ -28,6 +28,7 @@ __device__ __forceinline__ void write_prepared(const NormParams& p, uint64_t row
 // the mean loses no digits.
 __global__ void __launch_bounds__(kMaxWarps* kWarp)
     normalise(const __grid_constant__ NormParams p) {
+  begin_in_order();
   __shared__ float scratch[kMaxWarps];
   const uint64_t row = blockIdx.x;
   const uint32_t first = blockIdx.y * p.group;
@@ -75,6 +76,7 @@ __device__ __forceinline__ float4& four_of(float* data, uint32_t i) {
 // Everything is read before anything waits for it: of few rows that is what takes time.
 __global__ void __launch_bounds__(kMaxThreads)
     normalise_wide(const __grid_constant__ NormParams p) {
+  begin_in_order();
   __shared__ float scratch[kMaxThreads / kWarp];
   const uint64_t row = blockIdx.x;
   const uint32_t first = blockIdx.y * p.group, n_fours = p.group / 4;
@@ -101,6 +103,12 @@ __global__ void __launch_bounds__(kMaxThreads)
     float* const to = p.sum.data + row * p.sum.stride + first;
     for_each_four([&](uint32_t k, uint32_t i) { four_of(to, i) = x[k]; });
   }
+  float4 weight[kMaxFours];
+  if (p.weight != nullptr) {
+    for_each_four([&](uint32_t k, uint32_t i) {
+      weight[k] = *reinterpret_cast<const float4*>(p.weight + (first + 4 * i) % p.n_weights);
+    });
+  }
   float mean = 0;
   if (p.subtracts_mean != 0) {
     float total = 0;
@@ -120,12 +128,10 @@ __global__ void __launch_bounds__(kMaxThreads)
     value.x = (value.x - mean) * scale, value.y = (value.y - mean) * scale;
     value.z = (value.z - mean) * scale, value.w = (value.w - mean) * scale;
     if (p.weight != nullptr) {
-      const auto* const w =
-          reinterpret_cast<const float4*>(p.weight + (first + 4 * i) % p.n_weights);
-      value.x = weighted(value.x, w->x, p.weight_offset);
-      value.y = weighted(value.y, w->y, p.weight_offset);
-      value.z = weighted(value.z, w->z, p.weight_offset);
-      value.w = weighted(value.w, w->w, p.weight_offset);
+      value.x = weighted(value.x, weight[k].x, p.weight_offset);
+      value.y = weighted(value.y, weight[k].y, p.weight_offset);
+      value.z = weighted(value.z, weight[k].z, p.weight_offset);
+      value.w = weighted(value.w, weight[k].w, p.weight_offset);
     }
     if (p.bias != nullptr) {
       const auto* const b = reinterpret_cast<const float4*>(p.bias + (first + 4 * i) % p.n_biases);

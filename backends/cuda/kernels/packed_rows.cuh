@@ -40,6 +40,8 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const uint32_t block = part_of_all.block;
   using P = Packed<kDtype>;
   constexpr uint32_t kColumns = product_columns_together(kDtype, kRows);
+  let_next_begin();
+  if (p.ids.data != nullptr) wait_for_launches_before();
   const ProductPlace at = place_of<kRows, kColumns>(p, block);
   const uint32_t n_in = p.weight.n_columns, n_chunks = n_in / kChunk;
   const uint8_t* x = p.prepared.data + x_row(p, at.first_row) * p.prepared.stride_bytes;
@@ -55,6 +57,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
     BP_UNROLL
     for (uint32_t c = 0; c < kColumns; ++c) P::load(rows[c], chunk, raw[c]);
   }
+  wait_for_launches_before();
   while (chunk < n_chunks) {
     Chunk w[kColumns];
     BP_UNROLL

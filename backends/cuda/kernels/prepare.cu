@@ -9,6 +9,7 @@ namespace {
 
 // A thread for each run of 16 columns.
 __global__ void __launch_bounds__(128) prepare(const __grid_constant__ PrepareParams p) {
+  begin_in_order();
   const uint32_t row = blockIdx.x / p.n_parts, part = blockIdx.x % p.n_parts;
   const ElementwiseParams& e = p.x;
   const float* a = e.a.data + static_cast<uint64_t>(row) * e.a.stride + part * p.n_in;
@@ -44,6 +45,7 @@ __device__ __forceinline__ void read_four(const ElementwiseParams& e, uint32_t r
 // A row for each block: its largest value becomes 448. The scale is a NaN where one of them is NaN
 // or infinite.
 __global__ void __launch_bounds__(256) prepare_fp8(const __grid_constant__ PrepareParams p) {
+  begin_in_order();
   constexpr float kLargestE4m3 = 448;
   __shared__ float of_warps[8];
   const uint32_t row = blockIdx.x;

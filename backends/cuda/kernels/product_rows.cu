@@ -35,13 +35,23 @@ struct Read {
     for (uint32_t k = 0; k < 8; ++k) out[k] = values[k];
   }
 };
-// 8-bit floats as they are stored; rows are whole pieces of 16 bytes.
-template <bp_dtype kDtype>
-struct Read<kDtype, 2> {
+// Narrow floats as they are stored; rows are whole pieces of 16 bytes.
+struct ReadBits {
   uint4 bits;
   __device__ void load(const Matrix&, const uint8_t* row, uint32_t piece) {
     bits = load_16(row + piece * 16);
   }
+};
+template <float (*kWiden)(uint16_t)>
+struct ReadHalves : ReadBits {
+  __device__ void widen(uint32_t, Eight& out) const { widen_halves<kWiden>(bits, out); }
+};
+template <>
+struct Read<BP_DTYPE_F16> : ReadHalves<f16_value> {};
+template <>
+struct Read<BP_DTYPE_BF16> : ReadHalves<bf16_value> {};
+template <bp_dtype kDtype>
+struct Read<kDtype, 2> : ReadBits {
   __device__ void widen(uint32_t eight, Eight& out) const {
     const uint2 half = eight == 0 ? uint2{bits.x, bits.y} : uint2{bits.z, bits.w};
     Format<kDtype>::widen(half, out);
@@ -55,6 +65,8 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const ProductParams& p = part_of_all.p;
   const uint32_t block = part_of_all.block;
   constexpr uint32_t kColumns = product_columns_together(kDtype, kRows);
+  let_next_begin();
+  if (p.ids.data != nullptr) wait_for_launches_before();
   const ProductPlace at = place_of<kRows, kColumns>(p, block);
   const uint32_t n_in = p.weight.n_columns;
   const uint32_t part = p.n_groups > 0 && p.x_is_shared == 0 ? at.first_row % p.n_groups : 0;
@@ -64,10 +76,20 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   float sums[kRows * kColumns] = {};
   constexpr uint32_t kPiece = columns_of_lane(kDtype);
   const uint32_t n_pieces = (n_in + kPiece - 1) / kPiece;
-  for (uint32_t i = at.slice * kWarp + lane_index(); i < n_pieces; i += p.n_slices * kWarp) {
+  Read<kDtype> next[kColumns];
+  const auto load = [&](uint32_t piece) {
+    if (piece >= n_pieces) return;
+    BP_UNROLL
+    for (uint32_t c = 0; c < kColumns; ++c) next[c].load(p.weight, weight_row(p, at, c), piece);
+  };
+  const uint32_t first = at.slice * kWarp + lane_index(), step = p.n_slices * kWarp;
+  load(first);
+  wait_for_launches_before();
+  for (uint32_t i = first; i < n_pieces; i += step) {
     Read<kDtype> read[kColumns];
     BP_UNROLL
-    for (uint32_t c = 0; c < kColumns; ++c) read[c].load(p.weight, weight_row(p, at, c), i);
+    for (uint32_t c = 0; c < kColumns; ++c) read[c] = next[c];
+    load(i + step);
     BP_UNROLL
     for (uint32_t e = 0; e < kPiece / 8; ++e) {
       Eight w[kColumns];

@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(kSkinnyWarps* kWarp)
   __shared__ SkinnySums<kTiles> sums;
   const PartOfBlock part_of_all = part_of_block(all, blockIdx.x);
   const ProductParams& p = part_of_all.p;
+  let_next_begin();
   const uint32_t group = lane_index() / 4, own = lane_index() % 4 * 8;
   const uint8_t* const w = row_of_column(p, part_of_all.block, group);
   const uint8_t* const w_8_on = row_of_column(p, part_of_all.block, group + 8);
@@ -107,6 +108,7 @@ __global__ void __launch_bounds__(kSkinnyWarps* kWarp)
   };
   float own_sums[kTiles][4] = {};
   load(warp_index() * kPiecesAtOnce);
+  wait_for_launches_before();
   for (uint32_t piece = warp_index() * kPiecesAtOnce; piece < n_pieces;
        piece += kSkinnyWarps * kPiecesAtOnce) {
     uint4 w_now[kPiecesAtOnce], w_now_8_on[kPiecesAtOnce];

@@ -8,6 +8,7 @@ namespace {
 
 // x of a token before the chunk's first is history: the last kernel - 1 rows, oldest first.
 __global__ void __launch_bounds__(128) convolve(const __grid_constant__ ShortConvParams p) {
+  begin_in_order();
   const uint32_t s = blockIdx.x, column = blockIdx.y * blockDim.x + threadIdx.x;
   if (s >= p.step->n_seqs || column >= p.width) return;
   const uint32_t begin = p.step->query_start[s], n = p.step->query_start[s + 1] - begin;
@@ -62,6 +63,7 @@ __device__ __forceinline__ void load_units(const GatedDeltaParams& p, uint32_t t
 
 // A thread keeps columns of the state, in device memory; it alone reads and writes them.
 __global__ void __launch_bounds__(128) gated_delta(const __grid_constant__ GatedDeltaParams p) {
+  begin_in_order();
   BP_DYNAMIC_SHARED(shared_bytes);
   __shared__ float scratch[4];
   float* q = reinterpret_cast<float*>(shared_bytes);  // [key_dim]

@@ -6,6 +6,7 @@ namespace {
 
 // A thread turns its pair in all heads.
 __global__ void __launch_bounds__(128) rotate(const __grid_constant__ RotateParams p) {
+  begin_in_order();
   const uint64_t t = blockIdx.x;
   const RotateParams::Part& part = p.parts[blockIdx.y];
   const float* x = part.x.data + t * part.x.stride;

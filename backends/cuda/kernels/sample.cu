@@ -58,6 +58,7 @@ __device__ Best block_best(Best best, Best* scratch) {
 // Once read, logits stay in registers for the sum.
 __global__ void __launch_bounds__(kSampleThreads)
     survey_slices(const __grid_constant__ SampleParams p) {
+  begin_in_order();
   __shared__ Best scratch[kSampleWarps];
   __shared__ float sums[kSampleWarps];
   const Row row = row_of_block(p);
@@ -112,6 +113,7 @@ __device__ __forceinline__ uint32_t n_best_of(const SampleRequest& request) {
 
 __global__ void __launch_bounds__(kSampleThreads)
     weigh_slices(const __grid_constant__ SampleParams p) {
+  begin_in_order();
   __shared__ Best scratch[kSampleWarps];
   __shared__ double sums[kSampleWarps];
   __shared__ SelectRoom room;
@@ -202,6 +204,7 @@ __device__ double log_sum_of(const SampleParams& p, const Row& row, float greate
 
 __global__ void __launch_bounds__(kSampleThreads)
     choose_tokens(const __grid_constant__ SampleParams p) {
+  begin_in_order();
   __shared__ Best scratch[kSampleWarps];
   __shared__ DrawRoom draw;
   __shared__ SelectRoom room;

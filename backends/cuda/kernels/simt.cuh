@@ -6,9 +6,12 @@
 #include <cuda_runtime.h>
 #define BP_DYNAMIC_SHARED(name) extern __shared__ __align__(128) uint8_t name[]
 #define BP_UNROLL _Pragma("unroll")
+#define BP_UNROLL_BY(n) BP_PRAGMA(unroll n)
+#define BP_PRAGMA(words) _Pragma(#words)
 #define BP_NO_UNROLL _Pragma("unroll 1")
 #else
 #define BP_UNROLL
+#define BP_UNROLL_BY(n)
 #define BP_NO_UNROLL
 #include "backends/cuda/emulator/simt.hpp"
 #endif
@@ -19,6 +22,28 @@ namespace bp::cuda {
 
 inline constexpr uint32_t kWarp = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
+// Launches overlap from compute capability 9.0 on: one may begin once all blocks of the one before
+// have come to let_next_begin, and goes ahead of it until it waits. Every thread of every kernel
+// waits before it reads what a launch writes, or writes anything; only weights and what the host
+// has put there may be read earlier. The emulator tells of threads that never wait.
+__device__ __forceinline__ void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Until all launches before are done and their results are seen.
+__device__ __forceinline__ void wait_for_launches_before() {
+#if !defined(__CUDACC__)
+  emulator::Block::current().come_in_order();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void begin_in_order() {
+  let_next_begin();
+  wait_for_launches_before();
+}
 
 __device__ __forceinline__ uint32_t lane_index() {
   return threadIdx.x % kWarp;

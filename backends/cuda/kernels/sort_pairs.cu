@@ -14,6 +14,7 @@ __device__ __forceinline__ uint32_t matrix_of(const SortPairsParams& p, uint32_t
 // Which place a pair has among those of its matrix is left to chance: rows of a product do not know
 // their neighbours.
 __global__ void __launch_bounds__(1024) sort_pairs(const __grid_constant__ SortPairsParams p) {
+  begin_in_order();
   BP_DYNAMIC_SHARED(shared_bytes);
   __shared__ uint32_t n_tiles;
   auto* const places = reinterpret_cast<uint32_t*>(shared_bytes);  // [n_matrices]

@@ -81,6 +81,7 @@ __device__ __forceinline__ void store_tile(const ProductParams& p, const TileOfR
 //   multiply(x, weights, n_rows, sums)             a step
 template <class T>
 __global__ void __launch_bounds__(256) tile_product(const __grid_constant__ ProductsParams all) {
+  begin_in_order();
   const PartOfBlock part_of_all = part_of_block(all, blockIdx.x);
   const ProductParams& p = part_of_all.p;
   const uint32_t block = part_of_all.block;

@@ -7,6 +7,7 @@ namespace bp::cuda {
 namespace {
 
 __global__ void __launch_bounds__(256) fold_partials(const __grid_constant__ ProductsParams all) {
+  begin_in_order();
   const PartOfBlock part_of_all = part_of_block(all, blockIdx.x);
   const ProductParams& p = part_of_all.p;
   const uint32_t column = part_of_all.block * 256 + threadIdx.x;

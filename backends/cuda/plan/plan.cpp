@@ -63,6 +63,9 @@ size_t lay_out(std::vector<Buffer>& buffers, const StepShape& most) {
 }
 
 Status Plan::enqueue(const StageContext& context) const {
+  // Launches of one row are so short that their beginnings take much of the time. Of more rows,
+  // blocks that came early would hold up those that still have work.
+  context.stream.let_launches_overlap(context.shape.n_tokens == 1);
   for (const Stage& stage : stages) {
     const Status status = stage.enqueue(context);
     if (!status.ok()) return status.with_context(stage.op);

@@ -98,13 +98,21 @@ struct AttendSpec {
   const DeviceWeight* sinks = nullptr;
   const DeviceWeight* slopes = nullptr;
 
-  [[nodiscard]] uint32_t tokens_of_tile() const { return kFlashRows / (a.n_heads / a.n_kv_heads); }
+  // The same for all attention that has the same items (items_key).
+  [[nodiscard]] uint32_t tile_rows(const StageContext& c) const {
+    if (c.shape.is_decode) return kFlashRows;
+    return flash_tile_rows(a, c.kv.k_dtype(), c.kv.v_dtype(), c.n_rows(o), device);
+  }
+  [[nodiscard]] uint32_t tokens_of_tile(const StageContext& c) const {
+    return tile_rows(c) / heads_together();
+  }
+  [[nodiscard]] uint32_t heads_together() const { return a.n_heads / a.n_kv_heads; }
   [[nodiscard]] uint32_t n_slots() const { return flash_slots(a.n_kv_heads, device); }
 };
 
 // Where there are no items, the general kernel has all rows.
 bool may_have_items(const AttendSpec& spec) {
-  return spec.a.n_heads / spec.a.n_kv_heads <= kFlashRows && spec.slopes == nullptr;
+  return spec.heads_together() <= kFlashRows && spec.slopes == nullptr;
 }
 
 // The items lie behind their number and the splits of sequences; nowhere, where launches are only
@@ -112,7 +120,7 @@ bool may_have_items(const AttendSpec& spec) {
 FlashWork work_of(const StageContext& c, const AttendSpec& spec) {
   FlashWork work;
   work.most_items =
-      most_flash_items(c.n_rows(spec.o), c.shape.n_seqs, spec.tokens_of_tile(), spec.n_slots());
+      most_flash_items(c.n_rows(spec.o), c.shape.n_seqs, spec.tokens_of_tile(c), spec.n_slots());
   if (c.workspace == nullptr) return work;
   uint8_t* const at = c.bytes(spec.work);
   work.n_items = reinterpret_cast<uint32_t*>(at);
@@ -121,8 +129,8 @@ FlashWork work_of(const StageContext& c, const AttendSpec& spec) {
   return work;
 }
 uint64_t work_bytes(const StepShape& most, const AttendSpec& spec) {
-  const uint64_t n_items =
-      most_flash_items(most.n_tokens, most.n_seqs, spec.tokens_of_tile(), spec.n_slots());
+  const uint64_t n_items = most_flash_items(most.n_tokens, most.n_seqs,
+                                            kFlashRows / spec.heads_together(), spec.n_slots());
   return (uint64_t{most.n_seqs} + 2) * sizeof(FlashSplits) + n_items * sizeof(FlashItem);
 }
 
@@ -144,6 +152,7 @@ AttendParams params_of(const StageContext& c, const AttendSpec& spec) {
   p.window = a.window;
   p.scale = a.scale;
   p.softcap = a.softcap;
+  p.tile_rows = spec.tile_rows(c);
   p.n_stages = flash_stages(p, spec.device);
   if (p.n_stages == 0) return p;
   p.work = work_of(c, spec);
@@ -153,8 +162,9 @@ AttendParams params_of(const StageContext& c, const AttendSpec& spec) {
 
 // Equal for attention that has the same items in every step.
 uint64_t items_key(const bp_attr_attention& a) {
-  return uint64_t{a.causal != 0} << 56 | uint64_t{a.n_heads / a.n_kv_heads} << 48 |
-         uint64_t{a.n_kv_heads} << 32 | a.window;
+  const bool is_exact = exact_flash_dim(a.head_dim, a.v_head_dim) != 0;
+  return uint64_t{is_exact} << 57 | uint64_t{a.causal != 0} << 56 |
+         uint64_t{a.n_heads / a.n_kv_heads} << 48 | uint64_t{a.n_kv_heads} << 32 | a.window;
 }
 
 // The buffer with the items, and the stage that fills it where the step has none yet.
@@ -171,7 +181,7 @@ uint32_t add_items(Planner& planner, AttendSpec spec) {
     if (p.n_rows == 0 || !is_read) return {};
     p.step = c.step;
     p.work = work_of(c, spec);
-    p.tokens_of_tile = spec.tokens_of_tile();
+    p.tokens_of_tile = spec.tokens_of_tile(c);
     p.n_slots = spec.n_slots();
     p.is_causal = spec.a.causal;
     p.window = spec.a.window;

@@ -8,10 +8,6 @@ namespace bp::cuda {
 
 namespace {
 
-bool is_half(bp_dtype dtype) {
-  return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
-}
-
 bool is_expanded(ProductKind kind) {
   return kind == ProductKind::kExpandedTiles || kind == ProductKind::kExpandedLibrary;
 }

@@ -35,6 +35,7 @@ struct Ints {
 };
 
 void reverse_in_shared(Ints p) {
+  begin_in_order();
   BP_DYNAMIC_SHARED(bytes);
   int* shared = reinterpret_cast<int*>(bytes);
   const uint32_t n = blockDim.x, at = blockIdx.x * n + threadIdx.x;
@@ -53,6 +54,7 @@ TEST_P(Emulator, ThreadsMeetAtBarriers) {
 }
 
 void shuffle_all(Ints p) {
+  begin_in_order();
   const int lane = static_cast<int>(lane_index());
   int* out = p.out + threadIdx.x * 5;
   out[0] = __shfl_sync(kAllLanes, 10 * lane, 7);
@@ -77,6 +79,7 @@ TEST_P(Emulator, LanesExchangeValues) {
 
 // Two halves of a warp go different ways, each with its own mask.
 void shuffle_in_halves(Ints p) {
+  begin_in_order();
   const uint32_t lane = lane_index();
   int value = static_cast<int>(lane);
   if (lane < 16) {
@@ -97,6 +100,7 @@ TEST_P(Emulator, DivergentHalvesExchangeApart) {
 }
 
 void count(Ints p) {
+  begin_in_order();
   atomicAdd(p.out, 1);
   atomicMax(p.out + 1, static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x));
 }
@@ -109,6 +113,7 @@ TEST_P(Emulator, AtomicsAddUp) {
 }
 
 void sum_of_block(Ints p) {
+  begin_in_order();
   __shared__ float scratch[8];
   const float first = block_sum(static_cast<float>(threadIdx.x), scratch);
   const float second = block_sum(1.0f, scratch);
@@ -122,6 +127,7 @@ TEST_P(Emulator, BlocksSum) {
 }
 
 void miss_a_barrier(Ints) {
+  begin_in_order();
   if (threadIdx.x != 3) __syncwarp();
 }
 
@@ -130,6 +136,17 @@ TEST_P(Emulator, SaysWhichThreadIsWaitedFor) {
   EXPECT_EQ(status.code(), Code::kInternal);
   EXPECT_NE(status.message().find("waits at __syncwarp for threads that do not come"),
             std::string::npos)
+      << status.message();
+}
+
+void go_ahead(Ints) {
+  if (threadIdx.x != 3) begin_in_order();
+}
+
+TEST_P(Emulator, SaysWhichThreadGoesAheadOfLaunchesBefore) {
+  const Status status = run(go_ahead, {{1, 1, 1}, 32, 0}, Ints{});
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_NE(status.message().find("thread 3 has not waited for launches before"), std::string::npos)
       << status.message();
 }
 
@@ -146,6 +163,7 @@ struct Product {
 
 template <class Element, class Sum>
 void multiply(Product<Element, Sum> p) {
+  begin_in_order();
   constexpr uint32_t kPerWord = 4 / sizeof(Element), kDepth = 8 * kPerWord;
   const uint32_t group = lane_index() / 4, member = lane_index() % 4;
   uint32_t a[4], b[2];
@@ -228,6 +246,7 @@ struct Matrices {
 };
 
 void load_both(Matrices p) {
+  begin_in_order();
   __shared__ uint16_t rows[32][8];
   for (uint32_t i = 0; i < 8; ++i) rows[lane_index()][i] = p.in[lane_index() * 8 + i];
   __syncwarp();
@@ -264,6 +283,7 @@ struct Copy {
 };
 
 void copy_by_groups(Copy p) {
+  begin_in_order();
   BP_DYNAMIC_SHARED(shared);
   const uint32_t at = threadIdx.x * 16;
   copy_async(shared + at, p.in + at);

@@ -1,5 +1,6 @@
 #pragma once
-// The names of the kernels that a step launches, by a stream that does nothing else.
+// The names of the kernels that a step launches and whether they may overlap, by a stream that does
+// nothing else.
 
 #include <gtest/gtest.h>
 
@@ -16,15 +17,17 @@ class NamingStream : public LaunchesOnly {
   using LaunchesOnly::launch;
   Status launch(const Launch& launch) override {
     names.emplace_back(launch.name);
+    may_all_overlap = may_all_overlap && launches_may_overlap();
     return {};
   }
 
   std::vector<std::string> names;
+  bool may_all_overlap = true;
 };
 
 // Of a step that decodes n sequences, or runs a prompt of n tokens.
-inline std::vector<std::string> launched(const bp_program& built, uint32_t n,
-                                         bp_dtype k = BP_DTYPE_F16, bp_dtype v = BP_DTYPE_F16) {
+inline NamingStream launches_of(const bp_program& built, uint32_t n, bp_dtype k = BP_DTYPE_F16,
+                                bp_dtype v = BP_DTYPE_F16) {
   const ProgramView program(built);
   WeightStore store;
   DeviceInfo device;
@@ -43,7 +46,11 @@ inline std::vector<std::string> launched(const bp_program& built, uint32_t n,
   const StateCache states({});
   const StageContext context{stream, nullptr, plan.buffers, nullptr, nullptr, kv, states, shape};
   EXPECT_TRUE(plan.enqueue(context).ok());
-  return stream.names;
+  return stream;
+}
+inline std::vector<std::string> launched(const bp_program& built, uint32_t n,
+                                         bp_dtype k = BP_DTYPE_F16, bp_dtype v = BP_DTYPE_F16) {
+  return launches_of(built, n, k, v).names;
 }
 
 }  // namespace bp::cuda

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/backend.hpp"
+#include "backends/cuda/emulator/emulated_device.hpp"
 #include "backends/cuda/kernels/formats/planes.hpp"
+#include "backends/cuda/plan/attend_path.hpp"
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
 #include "backplane/reference/backend.hpp"
@@ -377,6 +379,34 @@ TEST(CudaAttention, EveryShapeOfHeadsByEveryTypeOfTheCache) {
     for (const bp_dtype kv :
          {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16, BP_DTYPE_F8_E4M3, BP_DTYPE_Q8_0}) {
       expect_within(spec, test::attention_case(heads), BP_DTYPE_F32, kv);
+    }
+  }
+}
+
+// Enough query rows for blocks of 128 on the emulated device.
+const test::AttentionHeads kLongPrompts[] = {
+    {"long_prompts", 4, 2, 64, 64, {{30, 150}, {200, 1}, {0, 3}}},
+    {"one_head", 2, 2, 128, 128, {{0, 300}, {90, 1}}, {{"softcap", "2.0"}}, true},
+    {"window", 6, 2, 64, 64, {{100, 130}, {0, 50}}, {{"window", "37"}}, true},
+    {"bidirectional", 2, 2, 128, 128, {{0, 290}, {0, 20}}, {{"causal", "0"}}},
+};
+
+TEST(CudaAttention, LongPromptsByLargeBlocks) {
+  const OpSpec& spec = test::op_spec_of("attention");
+  const emulator::EmulatedDevice device({emulator::Order::kForward, 1 << 20});
+  for (const test::AttentionHeads& heads : kLongPrompts) {
+    bp_attr_attention a{};
+    a.n_heads = heads.n_heads;
+    a.n_kv_heads = heads.n_kv_heads;
+    a.head_dim = heads.head_dim;
+    a.v_head_dim = heads.v_head_dim;
+    uint32_t n_rows = 0;
+    for (const auto& sequence : heads.sequences) n_rows += sequence.n_new;
+    for (const bp_dtype kv : {BP_DTYPE_F16, BP_DTYPE_BF16}) {
+      ASSERT_EQ(flash_tile_rows(a, kv, kv, n_rows, device.info()), kWideFlashRows) << heads.name;
+      for (const char* order : {"forward", "shuffled"}) {
+        expect_within(spec, test::attention_case(heads), BP_DTYPE_F32, kv, {order});
+      }
     }
   }
 }

@@ -214,6 +214,25 @@ TEST(AttendPath, LittleSharedMemoryTakesOneTile) {
   EXPECT_EQ(flash_stages(heads(BP_DTYPE_F16, 8, 8, 256), small), 0u);
 }
 
+// 132 multiprocessors are filled by 198 blocks.
+TEST(AttendPath, LongPromptsTakeLargeBlocks) {
+  bp_attr_attention a{};
+  a.n_heads = 32;
+  a.n_kv_heads = 8;
+  a.head_dim = a.v_head_dim = 128;
+  const auto rows_of = [&](bp_dtype v, uint32_t n_rows) {
+    return flash_tile_rows(a, BP_DTYPE_BF16, v, n_rows, device(false));
+  };
+  EXPECT_EQ(rows_of(BP_DTYPE_BF16, 24 * 32), kFlashRows);
+  EXPECT_EQ(rows_of(BP_DTYPE_BF16, 24 * 32 + 1), kWideFlashRows);
+  EXPECT_EQ(rows_of(BP_DTYPE_Q8_0, 2048), kFlashRows);
+  a.v_head_dim = 64;
+  EXPECT_EQ(rows_of(BP_DTYPE_BF16, 2048), kFlashRows);
+  a.head_dim = 64;
+  a.n_heads = 8 * 128;
+  EXPECT_EQ(rows_of(BP_DTYPE_BF16, 2048), kFlashRows);
+}
+
 TEST(AttendPath, PartsOfPositionsFillTheDevice) {
   EXPECT_EQ(flash_slots(8, device(false)), 33u);
   EXPECT_EQ(flash_slots(1, device(false)), 264u);

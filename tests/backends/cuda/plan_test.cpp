@@ -1,10 +1,13 @@
-// The workspace: buffers that live together lie apart, others share their place.
+// The workspace: buffers that live together lie apart, others share their place. Which steps'
+// launches may overlap.
 
 #include "backends/cuda/plan/plan.hpp"
 
 #include <gtest/gtest.h>
 
 #include "backplane/program.h"
+#include "sdk/conformance/support/tiny_llama.hpp"
+#include "tests/backends/cuda/launched.hpp"
 
 namespace bp::cuda {
 namespace {
@@ -45,6 +48,15 @@ TEST(Workspace, BuffersThatNobodyTouchesTakeNone) {
   most.n_tokens = 4;
   std::vector<Buffer> buffers{{BP_ROWS_TOKENS, 0, 64}};
   EXPECT_EQ(lay_out(buffers, most), 0u);
+}
+
+TEST(Plan, LaunchesOverlapInStepsOfOneToken) {
+  conformance::TinyLlama llama;
+  for (const uint32_t n : {1u, 2u, 9u}) {
+    const NamingStream stream = launches_of(llama.program(), n);
+    EXPECT_GT(stream.names.size(), 10u);
+    EXPECT_EQ(stream.may_all_overlap, n == 1) << n;
+  }
 }
 
 }  // namespace

@@ -17,15 +17,19 @@ struct Format<BP_DTYPE_F32> {
 
 // Four registers of two 16-bit floats each.
 template <float (*kWiden)(uint16_t)>
+__device__ __forceinline__ void widen_halves(const uint4& bits, Eight& out) {
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+  BP_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    out[2 * i] = kWiden(static_cast<uint16_t>(words[i]));
+    out[2 * i + 1] = kWiden(static_cast<uint16_t>(words[i] >> 16));
+  }
+}
+template <float (*kWiden)(uint16_t)>
 struct HalfFormat {
   BP_FORMAT_SIZES(8, 16);
   __device__ static void read(const uint8_t* block, uint32_t, const void*, Eight& out) {
-    const uint4 bits = *reinterpret_cast<const uint4*>(block);
-    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-    for (int i = 0; i < 4; ++i) {
-      out[2 * i] = kWiden(static_cast<uint16_t>(words[i]));
-      out[2 * i + 1] = kWiden(static_cast<uint16_t>(words[i] >> 16));
-    }
+    widen_halves<kWiden>(*reinterpret_cast<const uint4*>(block), out);
   }
 };
 template <>

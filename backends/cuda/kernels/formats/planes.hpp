@@ -61,9 +61,12 @@ struct PlaneList {
 [[nodiscard]] constexpr bool is_fp8(bp_dtype dtype) {
   return dtype == BP_DTYPE_F8_E4M3 || dtype == BP_DTYPE_F8_E5M2;
 }
+[[nodiscard]] constexpr bool is_half(bp_dtype dtype) {
+  return dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16;
+}
 // Floats that are each by themselves.
 [[nodiscard]] constexpr bool is_plain(bp_dtype dtype) {
-  return dtype == BP_DTYPE_F32 || dtype == BP_DTYPE_F16 || dtype == BP_DTYPE_BF16 || is_fp8(dtype);
+  return dtype == BP_DTYPE_F32 || is_half(dtype) || is_fp8(dtype);
 }
 
 [[nodiscard]] constexpr uint64_t plane_bytes(const Plane& plane, uint64_t n_blocks) {
