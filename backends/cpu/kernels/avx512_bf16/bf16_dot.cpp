@@ -301,9 +301,11 @@ __attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
   }
 }
 
-// What of a strip N rows ask for while they read a block of it. (Distances: measured.)
+// What of a strip N rows ask for while they read a block of it: before it, or with each two of its
+// pairs. (Distances: measured.)
 struct AskNothing {
   void block(const uint8_t*) const {}
+  void two_pairs(const uint8_t*, uint32_t) const {}
 };
 template <uint32_t N, Tuning T>
 struct AskAhead {
@@ -312,11 +314,23 @@ struct AskAhead {
   // One row waits for memory alone.
   static constexpr uint32_t kFarBytes = N == 1 && !kBothLevels ? 4096 : kIsStreamed ? 8192 : 12288;
   static constexpr int kFarLevel = N == 1 || kBothLevels ? 2 : 1;
-  static constexpr uint32_t kNearBytes = N == 1 ? 2048 : kIsStreamed ? 1024 : 4096;
+  // Products that take long between two blocks hold up what is asked for all at once.
+  static constexpr bool kWithPairs = T == Tuning::kIntel;
+  static constexpr uint32_t kNearBytes = N == 1 || kWithPairs ? 2048 : kIsStreamed ? 1024 : 4096;
+  static constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64, kTimes = kUnitPairs / 2;
   __attribute__((always_inline)) void block(const uint8_t* block) const {
-    BP_UNROLL for (uint32_t i = 0; i < Bf16Split::kBlockBytes; i += 64) {
-      __builtin_prefetch(block + kFarBytes + i, 0, 4 - kFarLevel);
-      if constexpr (kBothLevels) __builtin_prefetch(block + kNearBytes + i, 0, 3);
+    if constexpr (!kWithPairs) ask(block, 0, kLines);
+  }
+  __attribute__((always_inline)) void two_pairs(const uint8_t* block, uint32_t time) const {
+    if constexpr (kWithPairs) ask(block, time * kLines / kTimes, (time + 1) * kLines / kTimes);
+  }
+
+ private:
+  __attribute__((always_inline)) static void ask(const uint8_t* block, uint32_t first,
+                                                 uint32_t end) {
+    BP_UNROLL for (uint32_t line = first; line < end; ++line) {
+      __builtin_prefetch(block + kFarBytes + 64 * line, 0, 4 - kFarLevel);
+      if constexpr (kBothLevels) __builtin_prefetch(block + kNearBytes + 64 * line, 0, 3);
     }
   }
 };
@@ -324,7 +338,7 @@ struct AskAhead {
 // What of the next columns one of two times asks for: half of what is far, the second one for what
 // both will read.
 template <uint32_t Time>
-struct AskInTurn {
+struct AskInTurn : AskNothing {
   static constexpr uint32_t kFarBytes = 12288, kHalfBytes = Bf16Split::kBlockBytes / 2;
   __attribute__((always_inline)) void block(const uint8_t* block) const {
     BP_UNROLL for (uint32_t i = 0; i < kHalfBytes; i += 64) {
@@ -344,6 +358,7 @@ __attribute__((always_inline)) inline void add_split(SplitStrip& blocks, PanelRo
                                                      Sums<1, N, P>& sums) {
   const auto add_block = [&](auto complete) __attribute__((always_inline)) {
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
+      ask.two_pairs(blocks.next_block(), i / 2);
       const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
       BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
         const __m512i pair = complete(two.of[p], i + p);
