@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(kHeadsWarps* kWarp)
   float* const x = reinterpret_cast<float*>(phases + n_pairs) + warp_index() * dim;
   const uint64_t t = blockIdx.x;
   let_next_begin();
+  // Positions are the host's.
   for (uint32_t i = threadIdx.x; i < n_pairs; i += blockDim.x) {
     phases[i] = phase_of(p.rotation, p.step->positions[t], i);
   }

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   using P = Packed<kDtype>;
   constexpr uint32_t kColumns = product_columns_together(kDtype, kRows);
   let_next_begin();
-  if (p.ids.data != nullptr) wait_for_launches_before();
+  if (p.ids.data != nullptr) wait_for_launches_before();  // they say which weights
   const ProductPlace at = place_of<kRows, kColumns>(p, block);
   const uint32_t n_in = p.weight.n_columns, n_chunks = n_in / kChunk;
   const uint8_t* x = p.prepared.data + x_row(p, at.first_row) * p.prepared.stride_bytes;

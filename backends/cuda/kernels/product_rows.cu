@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const uint32_t block = part_of_all.block;
   constexpr uint32_t kColumns = product_columns_together(kDtype, kRows);
   let_next_begin();
-  if (p.ids.data != nullptr) wait_for_launches_before();
+  if (p.ids.data != nullptr) wait_for_launches_before();  // they say which weights
   const ProductPlace at = place_of<kRows, kColumns>(p, block);
   const uint32_t n_in = p.weight.n_columns;
   const uint32_t part = p.n_groups > 0 && p.x_is_shared == 0 ? at.first_row % p.n_groups : 0;
