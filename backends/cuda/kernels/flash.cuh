@@ -191,12 +191,20 @@ __device__ __forceinline__ float weight_of(float largest, float denominator, flo
   return denominator == 0 ? 0 : exp2_fast(base - top);
 }
 
-// Where the result of a query row goes, and what has a part in its softmax beside positions.
-struct FlashTarget {
+// What a block has to do, for all of its warps: which positions its query rows see, what else has a
+// part in their softmax, and where their results go.
+struct FlashBlock {
   const AttendParams& p;
   const FlashItem& tile;
-  uint32_t kv_head, n_heads;
+  const FlashShapes& shapes;
+  uint32_t kv_head, n_heads, n_rows;
+  Positions all, common;  // that any row sees, and every row
+  uint32_t begin, end;    // tiles of positions
 
+  [[nodiscard]] __device__ Positions seen_by(uint32_t row) const {
+    if (row >= n_rows) return {0, 0};
+    return visible(p, tile.first_token + row / n_heads, tile.sequence);
+  }
   [[nodiscard]] __device__ uint32_t head_of(uint32_t row) const {
     return kv_head * n_heads + row % n_heads;
   }
@@ -214,53 +222,9 @@ struct FlashTarget {
     return split_of(p, tile.slot + row / n_heads * tile.n_splits + tile.split, head_of(row));
   }
 };
-
-// The 16 rows that a warp has to itself, from its registers. As rows that warps share are stored.
-template <uint32_t kMaxV>
-__device__ __forceinline__ void store_rows(const FlashTarget& target, uint32_t first_row,
-                                           uint32_t n_rows, const FlashRows<kMaxV>& rows) {
-  const AttendParams& p = target.p;
-  BP_UNROLL
-  for (uint32_t h = 0; h < 2; ++h) {
-    const float own = sum_of_row(rows.denominator[h]);
-    const uint32_t row = first_row + h * 8 + lane_index() / 4;
-    if (row >= n_rows) continue;
-    const float sink = target.sink_of(row);
-    const float top = fmaxf(sink, rows.largest[h]), base = top == -INFINITY ? 0 : top;
-    const float weight = weight_of(rows.largest[h], own, base);
-    const float denominator = exp2_fast(sink - base) + weight * own;
-    const bool is_part = target.tile.n_splits > 1;
-    float* const to = is_part ? target.part(row) + 2 : target.output(row);
-    if (is_part && lane_index() % 4 == 0) to[-2] = top, to[-1] = denominator;
-    BP_UNROLL
-    for (uint32_t f = 0; f < kMaxV / 8; ++f) {
-      BP_UNROLL
-      for (uint32_t i = 0; i < 2; ++i) {
-        const uint32_t d = f * 8 + lane_index() % 4 * 2 + i;
-        const float sum = weight != 0 ? weight * rows.sums[f][2 * h + i] : 0;
-        if (d < p.v.head_dim) to[d] = is_part ? sum : sum / denominator;
-      }
-    }
-  }
-}
-
-// What a block has to do, for all of its warps.
-struct FlashBlock {
-  const AttendParams& p;
-  const FlashItem& tile;
-  const FlashShapes& shapes;
-  uint32_t kv_head, n_heads, n_rows;
-  Positions all, common;  // that any row sees, and every row
-  uint32_t begin, end;    // tiles of positions
-
-  [[nodiscard]] __device__ Positions seen_by(uint32_t row) const {
-    if (row >= n_rows) return {0, 0};
-    return visible(p, tile.first_token + row / n_heads, tile.sequence);
-  }
-};
 __device__ __forceinline__ FlashBlock block_of(const AttendParams& p, const FlashItem& tile,
                                                const FlashShapes& shapes, uint32_t kv_head) {
-  const uint32_t n_heads = p.n_heads / p.k.n_heads;  // that share the KV head
+  const uint32_t n_heads = heads_together(p);
   const Positions of_first = visible(p, tile.first_token, tile.sequence);
   const Positions of_last = visible(p, tile.first_token + tile.n_tokens - 1, tile.sequence);
   const uint32_t first_tile = of_first.begin / kFlashPositions;
@@ -275,6 +239,35 @@ __device__ __forceinline__ FlashBlock block_of(const AttendParams& p, const Flas
           {of_last.begin, of_first.end},
           first_tile + tile.split * n_tiles / tile.n_splits,
           first_tile + (tile.split + 1) * n_tiles / tile.n_splits};
+}
+
+// The 16 rows that a warp has to itself, from its registers. As rows that warps share are stored.
+template <uint32_t kMaxV>
+__device__ __forceinline__ void store_rows(const FlashBlock& block, uint32_t first_row,
+                                           const FlashRows<kMaxV>& rows) {
+  const AttendParams& p = block.p;
+  BP_UNROLL
+  for (uint32_t h = 0; h < 2; ++h) {
+    const float own = sum_of_row(rows.denominator[h]);
+    const uint32_t row = first_row + h * 8 + lane_index() / 4;
+    if (row >= block.n_rows) continue;
+    const float sink = block.sink_of(row);
+    const float top = fmaxf(sink, rows.largest[h]), base = top == -INFINITY ? 0 : top;
+    const float weight = weight_of(rows.largest[h], own, base);
+    const float denominator = exp2_fast(sink - base) + weight * own;
+    const bool is_part = block.tile.n_splits > 1;
+    float* const to = is_part ? block.part(row) + 2 : block.output(row);
+    if (is_part && lane_index() % 4 == 0) to[-2] = top, to[-1] = denominator;
+    BP_UNROLL
+    for (uint32_t f = 0; f < kMaxV / 8; ++f) {
+      BP_UNROLL
+      for (uint32_t i = 0; i < 2; ++i) {
+        const uint32_t d = f * 8 + lane_index() % 4 * 2 + i;
+        const float sum = weight != 0 ? weight * rows.sums[f][2 * h + i] : 0;
+        if (d < p.v.head_dim) to[d] = is_part ? sum : sum / denominator;
+      }
+    }
+  }
 }
 
 template <uint32_t kFrags>
@@ -393,8 +386,7 @@ __device__ __forceinline__ void attend_positions(const FlashBlock& block, Tile& 
 
 // Results of up to 16 rows that all warps share, each with its positions.
 template <uint32_t kMaxV>
-__device__ __forceinline__ void store_shared_rows(const FlashBlock& block,
-                                                  const FlashTarget& target, uint8_t* shared_bytes,
+__device__ __forceinline__ void store_shared_rows(const FlashBlock& block, uint8_t* shared_bytes,
                                                   const FlashRows<kMaxV>& rows) {
   const AttendParams& p = block.p;
   __syncthreads();
@@ -406,7 +398,7 @@ __device__ __forceinline__ void store_shared_rows(const FlashBlock& block,
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < block.n_rows * p.v.head_dim; i += blockDim.x) {
     const uint32_t row = i / p.v.head_dim, d = i % p.v.head_dim;
-    const float sink = target.sink_of(row);
+    const float sink = block.sink_of(row);
     float top = sink;
     BP_UNROLL
     for (uint32_t s = row; s < kSlots; s += 16) top = fmaxf(top, partials.largest[s]);
@@ -419,10 +411,10 @@ __device__ __forceinline__ void store_shared_rows(const FlashBlock& block,
       if (weight != 0) sum += weight * partials.sums[s * partials.stride + d];
     }
     if (block.tile.n_splits == 1) {
-      target.output(row)[d] = sum / denominator;
+      block.output(row)[d] = sum / denominator;
       continue;
     }
-    float* const out = target.part(row);
+    float* const out = block.part(row);
     if (d == 0) out[0] = top, out[1] = denominator;
     out[2 + d] = sum;
   }
@@ -442,7 +434,7 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
   const FlashShapes shapes =
       kIsExact ? flash_shapes(kMaxV, kMaxV) : flash_shapes(p.k.head_dim, p.v.head_dim);
   if (p.step->is_running[tile.sequence] == 0) {
-    if (tile.n_splits == 1) write_zeros(p, tile, kv_head, p.n_heads / p.k.n_heads);
+    if (tile.n_splits == 1) write_zeros(p, tile, kv_head, heads_together(p));
     return;
   }
   const FlashBlock block = block_of(p, tile, shapes, kv_head);
@@ -452,11 +444,10 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
   if (block.begin < block.end) tiles.copy_next(0);
   load_queries<Tile::kKeysAreF16>(p, tile, kv_head, block.n_heads, shapes, q);
 
-  const FlashTarget target{p, tile, kv_head, block.n_heads};
   if (block.n_rows <= 16) {
     FlashRows<kMaxV> rows[1];
     attend_positions<1, 2>(block, tiles, q, 0, warp_index() * 16, rows);
-    store_shared_rows(block, target, shared_bytes, rows[0]);
+    store_shared_rows(block, shared_bytes, rows[0]);
     return;
   }
   FlashRows<kMaxV> rows[kRowTiles];
@@ -464,7 +455,7 @@ __global__ void __launch_bounds__(kFlashWarps* kWarp)
   attend_positions<kRowTiles, 8>(block, tiles, q, first_row, 0, rows);
   BP_UNROLL
   for (uint32_t i = 0; i < kRowTiles; ++i) {
-    store_rows(target, first_row + i * 16, block.n_rows, rows[i]);
+    store_rows(block, first_row + i * 16, rows[i]);
   }
 }
 

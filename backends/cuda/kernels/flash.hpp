@@ -18,6 +18,7 @@ inline constexpr uint32_t kFlashWarps = 4;
 inline constexpr uint32_t kMaxFlashDim = 256;  // columns of a head's K and V
 inline constexpr uint32_t kMaxFlashSplits = 128;
 
+// That share a KV head.
 [[nodiscard]] constexpr uint32_t heads_together(const AttendParams& p) {
   return p.n_heads / p.k.n_heads;
 }

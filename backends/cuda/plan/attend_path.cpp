@@ -18,8 +18,7 @@ uint32_t flash_stages(const AttendParams& p, const DeviceInfo& device) {
 
 uint32_t flash_tile_rows(const bp_attr_attention& a, bp_dtype k_dtype, bp_dtype v_dtype,
                          uint32_t n_rows, const DeviceInfo& device) {
-  const uint32_t n_heads = a.n_heads / a.n_kv_heads,
-                 exact = exact_flash_dim(a.head_dim, a.v_head_dim);
+  const uint32_t n_heads = heads_together(a), exact = exact_flash_dim(a.head_dim, a.v_head_dim);
   if (!has_wide_flash(k_dtype, v_dtype, exact) || n_heads > kFlashRows) return kFlashRows;
   const uint64_t n_blocks = uint64_t{divide_up(n_rows, kWideFlashRows / n_heads)} * a.n_kv_heads;
   return 2 * n_blocks >= 3 * device.n_multiprocessors ? kWideFlashRows : kFlashRows;

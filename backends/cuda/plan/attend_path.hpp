@@ -10,6 +10,11 @@ namespace bp::cuda {
 // or the heads are not for it.
 [[nodiscard]] uint32_t flash_stages(const AttendParams& p, const DeviceInfo& device);
 
+// That share a KV head.
+[[nodiscard]] constexpr uint32_t heads_together(const bp_attr_attention& a) {
+  return a.n_heads / a.n_kv_heads;
+}
+
 // Query rows of a block: kWideFlashRows where there are kernels for them, and where so large blocks
 // still fill the device.
 [[nodiscard]] uint32_t flash_tile_rows(const bp_attr_attention& a, bp_dtype k_dtype,

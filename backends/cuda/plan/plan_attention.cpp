@@ -104,15 +104,14 @@ struct AttendSpec {
     return flash_tile_rows(a, c.kv.k_dtype(), c.kv.v_dtype(), c.n_rows(o), device);
   }
   [[nodiscard]] uint32_t tokens_of_tile(const StageContext& c) const {
-    return tile_rows(c) / heads_together();
+    return tile_rows(c) / heads_together(a);
   }
-  [[nodiscard]] uint32_t heads_together() const { return a.n_heads / a.n_kv_heads; }
   [[nodiscard]] uint32_t n_slots() const { return flash_slots(a.n_kv_heads, device); }
 };
 
 // Where there are no items, the general kernel has all rows.
 bool may_have_items(const AttendSpec& spec) {
-  return spec.heads_together() <= kFlashRows && spec.slopes == nullptr;
+  return heads_together(spec.a) <= kFlashRows && spec.slopes == nullptr;
 }
 
 // The items lie behind their number and the splits of sequences; nowhere, where launches are only
@@ -130,7 +129,7 @@ FlashWork work_of(const StageContext& c, const AttendSpec& spec) {
 }
 uint64_t work_bytes(const StepShape& most, const AttendSpec& spec) {
   const uint64_t n_items = most_flash_items(most.n_tokens, most.n_seqs,
-                                            kFlashRows / spec.heads_together(), spec.n_slots());
+                                            kFlashRows / heads_together(spec.a), spec.n_slots());
   return (uint64_t{most.n_seqs} + 2) * sizeof(FlashSplits) + n_items * sizeof(FlashItem);
 }
 
@@ -164,7 +163,7 @@ AttendParams params_of(const StageContext& c, const AttendSpec& spec) {
 uint64_t items_key(const bp_attr_attention& a) {
   const bool is_exact = exact_flash_dim(a.head_dim, a.v_head_dim) != 0;
   return uint64_t{is_exact} << 57 | uint64_t{a.causal != 0} << 56 |
-         uint64_t{a.n_heads / a.n_kv_heads} << 48 | uint64_t{a.n_kv_heads} << 32 | a.window;
+         uint64_t{heads_together(a)} << 48 | uint64_t{a.n_kv_heads} << 32 | a.window;
 }
 
 // The buffer with the items, and the stage that fills it where the step has none yet.
