@@ -24,17 +24,6 @@ int32_t argmax(std::span<const float> row) {
   return static_cast<int32_t>(std::ranges::find(row.subspan(skipped), max) - row.begin());
 }
 
-namespace {
-
-// The block in which the sums before reach `rest`, which loses those before it.
-size_t block_of(std::span<const double> sums, double& rest) {
-  size_t block = 0;
-  while (block + 1 < sums.size() && rest >= sums[block]) rest -= sums[block++];
-  return block;
-}
-
-}  // namespace
-
 int32_t draw_dense(std::span<const float> row, float max, float scale, double u) {
   return max == kMinusInfinity ? -1 : RowDraw(row, max, kMinusInfinity, scale).at(u);
 }
@@ -43,34 +32,21 @@ int32_t draw_sparse(std::span<const bp_candidate> candidates, double u) {
   float max = kMinusInfinity;
   for (const bp_candidate& c : candidates) max = std::max(max, c.logit);
   if (max == kMinusInfinity) return -1;
-  constexpr size_t kBlock = 256;
-  float weights[kBlock];
-  const auto weigh = [&](size_t begin) {
-    const size_t n = std::min(kBlock, candidates.size() - begin);
+  float weights[kDrawBlock];
+  const auto weigh = [&](size_t block) {
+    const size_t begin = block * kDrawBlock, n = std::min(kDrawBlock, candidates.size() - begin);
     for (size_t i = 0; i < n; ++i) weights[i] = candidates[begin + i].logit;
     exp_row({weights, n}, max, weights);
     return std::span<const float>(weights, n);
   };
-  std::vector<double> sums;
+  std::vector<double> sums((candidates.size() + kDrawBlock - 1) / kDrawBlock);
   double total = 0;
-  for (size_t begin = 0; begin < candidates.size(); begin += kBlock) {
-    sums.push_back(sum_of(weigh(begin)));
-    total += sums.back();
+  for (size_t block = 0; block < sums.size(); ++block) {
+    sums[block] = sum_of(weigh(block));
+    total += sums[block];
   }
-  double rest = u * total;
-  int32_t last = -1;
-  for (size_t begin = block_of(sums, rest) * kBlock; begin < candidates.size(); begin += kBlock) {
-    const std::span<const float> block = weigh(begin);
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (block[i] == 0) continue;
-      last = candidates[begin + i].id;
-      rest -= static_cast<double>(block[i]);
-      if (rest < 0) return last;
-    }
-  }
-  if (last >= 0) return last;
-  // Rounding left the sum a little short of u: the greatest can always be drawn.
-  return std::ranges::find(candidates, max, &bp_candidate::logit)->id;
+  while (sums.back() == 0) sums.pop_back();  // the greatest logit's block stays
+  return candidates[drawn_index(u * total, sums, weigh)].id;
 }
 
 PositionLogprobs logprobs_of(std::span<const float> row, int32_t token, uint32_t n) {

@@ -1,5 +1,5 @@
 #pragma once
-// Draws from a row of logits, which stays as it is.
+// Draws from a row of logits, which stays as it is, or from other weights.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +11,26 @@
 #include "backplane/softmax.hpp"
 
 namespace bp {
+
+// The index at `rest` in [0, sum of the weights): indices share that range in their order. Weights
+// are 0 or more, in blocks of kDrawBlock (the last may have fewer) whose sums are given; the last
+// block has one above 0. weigh(block): the block's weights.
+template <class Weigh>
+[[nodiscard]] size_t drawn_index(double rest, std::span<const double> sums, Weigh&& weigh) {
+  size_t block = 0;
+  while (block + 1 < sums.size() && rest >= sums[block]) rest -= sums[block++];
+  size_t last = 0;  // of those with a weight; rounding may leave the sum a little short
+  for (; block < sums.size(); ++block) {
+    const std::span<const float> weights = weigh(block);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] == 0) continue;
+      last = block * kDrawBlock + i;
+      rest -= static_cast<double>(weights[i]);
+      if (rest < 0) return last;
+    }
+  }
+  return last;
+}
 
 // From softmax(scale * row) of the logits that are at least `least`. `max`, the row's greatest, is
 // finite and one of them; `scale` is above 0. The row outlives it.
@@ -24,31 +44,23 @@ class RowDraw {
         sums_((row.size() + kDrawBlock - 1) / kDrawBlock) {
     constexpr double kNothing = 0x1p-110;  // none of a block's values has a weight
     sums_of_draw(row_, max_, least_, scale_, sums_);
-    for (size_t block = 0; block < sums_.size(); ++block) {
-      total_ += sums_[block];
-      if (sums_[block] > kNothing) last_block_ = block;
-    }
+    for (const double sum : sums_) total_ += sum;
+    while (sums_.size() > 1 && sums_.back() <= kNothing) sums_.pop_back();
   }
 
   // The id drawn by a uniform number in [0, 1): ids share that range in their order.
   [[nodiscard]] int32_t at(double uniform) const {
-    double rest = uniform * total_;
-    size_t block = 0;
-    while (block < last_block_ && rest >= sums_[block]) rest -= sums_[block++];
-    int32_t last = -1;  // of those that can be drawn; rounding may leave the sum a little short
-    for (; block <= last_block_; ++block) {
-      float weights[kDrawBlock];
+    float weights[kDrawBlock];
+    const auto weigh = [&](size_t block) {
       const size_t begin = block * kDrawBlock;
       const auto logits = row_.subspan(begin, std::min(kDrawBlock, row_.size() - begin));
       exp_row(logits, max_, scale_, weights);
       for (size_t i = 0; i < logits.size(); ++i) {
-        if (logits[i] < least_ || weights[i] == 0) continue;
-        last = static_cast<int32_t>(begin + i);
-        rest -= static_cast<double>(weights[i]);
-        if (rest < 0) return last;
+        if (logits[i] < least_) weights[i] = 0;
       }
-    }
-    return last;
+      return std::span<const float>(weights, logits.size());
+    };
+    return static_cast<int32_t>(drawn_index(uniform * total_, sums_, weigh));
   }
 
  private:
@@ -56,7 +68,6 @@ class RowDraw {
   float max_, least_, scale_;
   std::vector<double> sums_;
   double total_ = 0;
-  size_t last_block_ = 0;
 };
 
 }  // namespace bp

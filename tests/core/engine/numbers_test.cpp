@@ -91,11 +91,17 @@ TEST(RowMathTest, TopIsSortedAndComplete) {
   }
 }
 
+std::vector<bp_candidate> candidates_of(const std::vector<float>& row) {
+  std::vector<bp_candidate> candidates;
+  for (const float logit : row)
+    candidates.push_back({static_cast<int32_t>(candidates.size()), logit});
+  return candidates;
+}
+
 // Both draws follow softmax and agree with each other number by number.
 TEST(RowMathTest, DrawsFollowSoftmax) {
   const std::vector<float> row = {0.5f, -kInfinity, 2.0f, 1.0f, -1.0f};
-  std::vector<bp_candidate> candidates;
-  for (int32_t id = 0; id < 5; ++id) candidates.push_back({id, row[static_cast<size_t>(id)]});
+  const std::vector<bp_candidate> candidates = candidates_of(row);
   double total = 0;
   for (const float x : row) total += std::exp(static_cast<double>(x));
   std::array<int, 5> counts{};
@@ -115,14 +121,19 @@ TEST(RowMathTest, DrawsFollowSoftmax) {
   EXPECT_LT(chi2, 16.3);  // 3 degrees of freedom, p = 0.001
 }
 
-TEST(RowMathTest, DenseDrawReachesEveryBlockAndTheEnd) {
-  std::vector<float> row(5000, -kInfinity);
-  row[10] = row[2500] = row[4999] = 0;
-  for (const auto& [u, id] : {std::pair{0.0, 10}, {0.5, 2500}, {0.9, 4999}, {1 - 0x1p-53, 4999}}) {
-    EXPECT_EQ(draw_dense(row, 0, 1, u), id);
+TEST(RowMathTest, DrawsReachEveryBlockAndTheEnd) {
+  for (const size_t end : {5000u, 9000u}) {  // no blocks follow, or some without weights
+    std::vector<float> row(end, -kInfinity);
+    row[10] = row[2500] = row[4999] = 0;
+    for (const auto& [u, id] :
+         {std::pair{0.0, 10}, {0.5, 2500}, {0.9, 4999}, {1 - 0x1p-53, 4999}}) {
+      EXPECT_EQ(draw_dense(row, 0, 1, u), id);
+      EXPECT_EQ(draw_sparse(candidates_of(row), u), id);
+    }
   }
   const std::vector<float> forbidden(5000, -kInfinity);
   EXPECT_EQ(draw_dense(forbidden, -kInfinity, 1, 0.5), -1);
+  EXPECT_EQ(draw_sparse(candidates_of(forbidden), 0.5), -1);
 }
 
 TEST(RowMathTest, DenseDrawScalesDistancesFromTheGreatest) {
