@@ -9,12 +9,6 @@ namespace {
 
 constexpr uint32_t kFewRows = 4;
 
-// Whether the first of many rows ask ahead; else they find the next tile asked for.
-template <Tuning T>
-constexpr bool kFirstAsks = T != Tuning::kZen5;
-template <Tuning T>
-constexpr uint32_t kAskingRows = kFirstAsks<T> ? UINT32_MAX : kFewRows;
-
 constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 
 // While a line of a tile is read the caches are asked for one of the next tile. Where the first
@@ -23,6 +17,10 @@ constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
 // always: gcc drops a function that has no other effect.
 template <Tuning T>
 constexpr bool kAsksBothLevels = T != Tuning::kZen5;
+// There the first of many rows ask, too; else many find the next tile asked for.
+template <Tuning T>
+constexpr uint32_t kAskingRows = kAsksBothLevels<T> ? UINT32_MAX : kFewRows;
+
 template <Tuning T>
 __attribute__((always_inline)) inline void ask_next(const uint8_t* wanted) {
   __builtin_prefetch(wanted, 0, kAsksBothLevels<T> ? 2 : 3);
@@ -80,7 +78,7 @@ template <Tuning T, uint32_t kMost, class F>
 inline void for_rows(uint32_t n_rows, F&& f) {
   if (n_rows <= kMost) return for_rows_from<T, Turn::kAlone, kMost>(0, n_rows, f);
   uint32_t row = 0;
-  if constexpr (kFirstAsks<T>) {
+  if constexpr (kAsksBothLevels<T>) {
     f(0, FewRows<T, kMost, Turn::kFirst>());
     row = kMost;
   }

@@ -46,6 +46,10 @@ template <uint32_t S>
 struct Records {
   const uint8_t* of[S];
 };
+template <class W, uint32_t S>
+__attribute__((always_inline)) inline void next_records(Records<S>& records) {
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) records.of[s] += W::kRecordBytes;
+}
 // Arrays of sums are [S][N], strips by rows.
 
 // W where each product reads the activations, which otherwise two strips share.
@@ -55,6 +59,30 @@ template <class W>
 inline constexpr bool kEachReads = false;
 template <class W>
 inline constexpr bool kEachReads<EachReads<W>> = true;
+
+// Of few rows of strips on Intel's processors.
+template <class W>
+constexpr size_t kNearBytes = size_t{8} * W::kRecordBytes / W::kBlocks;
+
+// W where what is soon read is asked for with its columns: asked for all at once, a block's lines
+// wait for one another, and products for them.
+template <class W>
+struct AsksWithColumns : W {};
+template <class W>
+inline constexpr bool kAsksWithColumns = false;
+template <class W>
+inline constexpr bool kAsksWithColumns<AsksWithColumns<W>> = true;
+
+// With columns [4 * First, 4 * End) of block b.
+template <class W, int First, int End, uint32_t S>
+__attribute__((always_inline)) inline void ask_with_columns(Records<S> records, uint32_t b) {
+  if constexpr (kAsksWithColumns<W>) {
+    static_assert(S == 1);
+    constexpr uint32_t kLines = block_lines<W>;
+    prefetch_far_and_near<W, 12288, kNearBytes<W>, First * kLines / 8, End * kLines / 8>(
+        W::body(records.of[0], b));
+  }
+}
 
 // x: four columns of a row, or where they are.
 template <class W, class X>
@@ -89,15 +117,17 @@ __attribute__((always_inline)) inline void sum_columns(Records<S> records, uint3
     constexpr bool kInPairs = kSumsPairs && (kPairSums<W>) >= 2;
     if constexpr (kInPairs) {
       static_assert(S == 1);
+      constexpr int kNext = First + kPairSums<W> < End ? First + kPairSums<W> : End;
+      ask_with_columns<W, First, kNext>(records, b);
       const uint8_t* body = W::body(records.of[0], b);
       const auto w = W::template quants<First>(body);
-      constexpr int kNext = First + kPairSums<W> < End ? First + kPairSums<W> : End;
       decltype(multiply_pairs(w, 0)) pairs[N];
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) pairs[t] = multiply_pairs(w, x.quants(First, t));
       add_columns_in_pairs<W, N, First + 1, kNext>(body, x, pairs);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums[t] = add_pairs(sums[t], pairs[t]);
       sum_columns<W, N, S, kNext, End>(records, b, x, sums);
     } else {
+      ask_with_columns<W, First, First + 1>(records, b);
       U8x64 w[S];
       BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
         w[s] = W::template quants<First>(W::body(records.of[s], b));
@@ -169,6 +199,7 @@ template <class W, uint32_t N, uint32_t S, int Half, int I = 0>
 __attribute__((always_inline)) inline void sum_multiples(Records<S> records, uint32_t b,
                                                          PanelRecord<N> x, I32x16* sums) {
   if constexpr (I < 4) {
+    ask_with_columns<W, 4 * Half + I, 4 * Half + I + 1>(records, b);
     U8x64 w[S];
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       const auto multiples = multiples_of(W::factors(records.of[s], b, Half));
@@ -225,18 +256,17 @@ template <Tuning T>
 struct Stream {
   bool is_first;
 };
-constexpr size_t kFirstLevelBytes = 8192;
 
 template <class W, uint32_t N, Tuning T>
 __attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b,
                                                            Stream<T> stream) {
-  if (N > 1 && !stream.is_first) return;
+  if (kAsksWithColumns<W> || (N > 1 && !stream.is_first)) return;
   const uint8_t* body = W::body(records.of[0], b);
   constexpr bool kIsStreamed = N <= kStreamedRows;
   if constexpr (kIsStreamed && T == Tuning::kZen5) {
-    prefetch_block<W, 1>(body, kFirstLevelBytes);
+    prefetch_lines<1, 0, block_lines<W>>(body + 8192);
   } else if constexpr (kIsStreamed) {
-    prefetch_far_and_near<W, 12288, 2048>(body);
+    prefetch_far_and_near<W, 12288, T == Tuning::kIntel ? kNearBytes<W> : 2048>(body);
   } else {
     prefetch_far_and_near<W>(body);
   }
@@ -360,15 +390,51 @@ __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& 
   }
 }
 
+// Records that are unpacked already, if they ever are.
+struct UnpackNothing {
+  void next() {}
+};
+// Unpacks a block of both strips each time.
+template <class W>
+struct UnpackPair {
+  Records<2> packed;
+  uint8_t* unpacked;
+  uint32_t b = 0;
+  __attribute__((always_inline)) void next() {
+    unpack_block<W>(packed.of[0], b, unpacked);
+    unpack_block<W>(packed.of[1], b, unpacked + kUnpackedBytes);
+    unpacked += Unpacked<W>::kRecordBytes;
+    if (++b < W::kBlocks) return;
+    b = 0;
+    next_records<W>(packed);
+  }
+};
+
+// Blocks [block, end) of a panel, whose first is the records' first.
+template <class W, uint32_t N, uint32_t S, class Asks, class Unpack>
+__attribute__((always_inline)) inline void dot_blocks(Records<S> records, uint32_t block,
+                                                      uint32_t end, Asks& asks, Unpack unpack,
+                                                      const Panel<N>& panel, F32x16* y) {
+  while (block < end) {
+    for (uint32_t b = 0; b < W::kBlocks && block < end; ++b, ++block) {
+      prefetch_strips<W, N>(records, b, asks);
+      unpack.next();
+      panel.for_records(
+          block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
+            unpack_anew(records);
+            dot_any_block<W>(records, b, x, y);
+          });
+    }
+    next_records<W>(records);
+  }
+}
+
 // Asks: a Stream, or what the panel asks for.
 template <class W, uint32_t N, uint32_t S, class Asks>
 inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const int32_t* words,
                        float* out, size_t out_stride) {
   const uint32_t n_blocks = n_columns / kPanelColumns;
   const Panel<N> panel(words, n_blocks);
-  const auto next_record = [&]() __attribute__((always_inline)) {
-    BP_UNROLL for (uint32_t s = 0; s < S; ++s) records.of[s] += W::kRecordBytes;
-  };
   const auto put = [&](uint32_t s, uint32_t t, F32x16 sum) __attribute__((always_inline)) {
     store(out + t * out_stride + s * kStripRows, sum);
   };
@@ -377,7 +443,7 @@ inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const 
     for (uint32_t block = 0; block < n_blocks; block += W::kBlocks) {
       const uint32_t n_left = n_blocks - block;
       dot_record<W>(records, asks, panel, block, n_left < W::kBlocks ? n_left : W::kBlocks, y);
-      next_record();
+      next_records<W>(records);
     }
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) put(s, t, load(y + (s * N + t) * kStripRows));
@@ -385,17 +451,7 @@ inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const 
   } else {
     F32x16 y[S * N];
     BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) y[i] = zero();
-    for (uint32_t block = 0; block < n_blocks;) {
-      for (uint32_t b = 0; b < W::kBlocks && block < n_blocks; ++b, ++block) {
-        prefetch_strips<W, N>(records, b, asks);
-        panel.for_records(
-            block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
-              unpack_anew(records);
-              dot_any_block<W>(records, b, x, y);
-            });
-      }
-      next_record();
-    }
+    dot_blocks<W, N>(records, 0, n_blocks, asks, UnpackNothing(), panel, y);
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) put(s, t, y[s * N + t]);
     }
@@ -415,33 +471,11 @@ void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint3
                    out_stride);
 }
 
-// Records of a part of a pair that are unpacked already.
-struct UnpackNothing {
-  void next() {}
-};
-// Unpacks a block of both strips each time.
-template <class W>
-struct UnpackPair {
-  Records<2> packed;
-  uint8_t* unpacked;
-  uint32_t b = 0;
-  __attribute__((always_inline)) void next() {
-    unpack_block<W>(packed.of[0], b, unpacked);
-    unpack_block<W>(packed.of[1], b, unpacked + kUnpackedBytes);
-    unpacked += Unpacked<W>::kRecordBytes;
-    if (++b < W::kBlocks) return;
-    b = 0;
-    BP_UNROLL for (uint32_t s = 0; s < 2; ++s) packed.of[s] += W::kRecordBytes;
-  }
-};
-
 template <class W, uint32_t N, class Unpack>
 __attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uint8_t* unpacked,
                                                         const StripPart& part, Ahead ahead,
                                                         const int32_t* words, float* out,
                                                         size_t out_stride) {
-  Records<2> records{{unpacked, unpacked + kUnpackedBytes}};
-  const Panel<N> panel(words, part.n_blocks);
   F32x16 y[2 * N];
   const auto for_sums = [&](auto&& f) __attribute__((always_inline)) {
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
@@ -455,16 +489,8 @@ __attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uin
   } else {
     for_sums([](F32x16& sum, const float* at) { sum = load(at); });
   }
-  for (uint32_t block = part.begin; block < part.end; ++block) {
-    prefetch_strips<W, N>(records, 0, ahead);
-    unpack.next();
-    panel.for_records(
-        block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
-          unpack_anew(records);
-          dot_any_block<W>(records, 0, x, y);
-        });
-    BP_UNROLL for (uint32_t s = 0; s < 2; ++s) records.of[s] += W::kRecordBytes;
-  }
+  const Records<2> records{{unpacked, unpacked + kUnpackedBytes}};
+  dot_blocks<W, N>(records, part.begin, part.end, ahead, unpack, Panel<N>(words, part.n_blocks), y);
   for_sums([](F32x16 sum, float* at) { store(at, sum); });
 }
 
@@ -509,9 +535,13 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
   if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
-    // Zen 4's way is Intel's, but for one row.
-    const bool is_zen5 = tuning == Tuning::kZen5 || (N == 1 && tuning == Tuning::kZen4);
-    if (!is_zen5) dot = strip_dot<W, N, Tuning::kIntel>;
+    if constexpr (N == 1) {
+      if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
+    } else if (tuning == Tuning::kIntel) {
+      dot = strip_dot<AsksWithColumns<W>, N, Tuning::kIntel>;
+    } else if (tuning == Tuning::kZen4) {
+      dot = strip_dot<W, N, Tuning::kZen4>;
+    }
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];

@@ -16,8 +16,8 @@ namespace {
 //   minimum(record, b) where kHasMinimum: of 32 columns; with kHalfFactors of all the record's,
 //     times minimum_factors(record, b): pairs of integers below 16, of its first 16 and its others
 //   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
-//   kSigned in the form that dot_signed takes, and signed_quants as they are; kManySteps where it
-//   takes more than a shift and a mask
+//   kSigned in the form that dot_signed takes, and signed_quants as they are; kSteps says how many
+//   they take
 
 template <StripLayout Layout>
 struct Shape {
@@ -36,22 +36,25 @@ struct Shape {
 template <class W>
 constexpr bool kFoldsRecords = W::kHalfFactors;
 
-// Asks for as much as a block takes, this far ahead of a block's body, into the cache of a level.
-// Not inlined, it would do nothing that gcc can see, and go.
-template <class W, int Level = 1>
-__attribute__((always_inline)) inline void prefetch_block(const uint8_t* body, size_t ahead_bytes) {
-  constexpr uint32_t kBytes = W::kRecordBytes / W::kBlocks;
-  BP_UNROLL for (uint32_t i = 0; i < kBytes; i += 64) {
-    __builtin_prefetch(body + ahead_bytes + i, 0, 4 - Level);
+template <class W>
+constexpr uint32_t block_lines = (W::kRecordBytes / W::kBlocks + 63) / 64;
+
+// Asks for lines [Begin, End) from `from` on, into the cache of a level. Not inlined, it would do
+// nothing that gcc can see, and go.
+template <int Level, uint32_t Begin, uint32_t End>
+__attribute__((always_inline)) inline void prefetch_lines(const uint8_t* from) {
+  BP_UNROLL for (uint32_t line = Begin; line < End; ++line) {
+    __builtin_prefetch(from + 64 * line, 0, 4 - Level);
   }
 }
 // The hardware's own prefetch stops at each page, and products leave it little time: the second
 // level is asked for what is far ahead, since it waits for more lines at once, the first for what
 // is near.
-template <class W, size_t FarBytes = 4096, size_t NearBytes = 1024>
+template <class W, size_t FarBytes = 4096, size_t NearBytes = 1024, uint32_t Begin = 0,
+          uint32_t End = block_lines<W>>
 __attribute__((always_inline)) inline void prefetch_far_and_near(const uint8_t* body) {
-  prefetch_block<W, 2>(body, FarBytes);
-  prefetch_block<W, 1>(body, NearBytes);
+  prefetch_lines<2, Begin, End>(body + FarBytes);
+  prefetch_lines<1, Begin, End>(body + NearBytes);
 }
 
 inline F32x16 f16_at(const uint8_t* p) {
@@ -144,7 +147,7 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
   }
 };
 
-// That make a record's bytes quants.
+// That make a record's bytes quants: few are a shift and a mask.
 enum class Steps { kNone, kFew, kMany };
 
 // Bits: of a quant.
