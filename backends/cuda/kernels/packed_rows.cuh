@@ -53,10 +53,12 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
   const uint32_t step = p.n_slices * kWarp;
   uint32_t chunk = at.slice * kWarp + lane_index();
   typename P::Raw raw[kColumns];
-  if (chunk < n_chunks) {
+  const auto load_raw = [&] {
+    if (chunk >= n_chunks) return;
     BP_UNROLL
     for (uint32_t c = 0; c < kColumns; ++c) P::load(rows[c], chunk, raw[c]);
-  }
+  };
+  load_raw();
   wait_for_launches_before();
   while (chunk < n_chunks) {
     Chunk w[kColumns];
@@ -64,10 +66,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
     for (uint32_t c = 0; c < kColumns; ++c) P::unpack(raw[c], chunk, w[c]);
     const uint32_t first = P::first_of_run0(chunk);
     chunk += step;
-    if (chunk < n_chunks) {
-      BP_UNROLL
-      for (uint32_t c = 0; c < kColumns; ++c) P::load(rows[c], chunk, raw[c]);
-    }
+    load_raw();
     BP_UNROLL
     for (uint32_t r = 0; r < kRows; ++r) {
       if (r >= at.n_rows) break;
