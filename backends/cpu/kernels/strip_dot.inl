@@ -60,28 +60,66 @@ inline constexpr bool kEachReads = false;
 template <class W>
 inline constexpr bool kEachReads<EachReads<W>> = true;
 
-// Of few rows of strips on Intel's processors.
-template <class W>
-constexpr size_t kNearBytes = size_t{8} * W::kRecordBytes / W::kBlocks;
+// What a panel of N rows asks memory for: ask_before() block b of strips, and ask_with() columns
+// [4 * First, 4 * End) of it. Asked for all at once lines wait for one another, and products for
+// them; on Intel's processors that shows.
 
-// W where what is soon read is asked for with its columns: asked for all at once, a block's lines
-// wait for one another, and products for them.
-template <class W>
-struct AsksWithColumns : W {};
-template <class W>
-inline constexpr bool kAsksWithColumns = false;
-template <class W>
-inline constexpr bool kAsksWithColumns<AsksWithColumns<W>> = true;
+// The first panel that meets a strip waits for memory. Few rows are through before the first-level
+// cache had what is near: they read fastest what it was asked for from afar, where it has room for
+// as many lines to wait.
+template <Tuning T>
+struct Stream {
+  bool is_first;
+};
+template <uint32_t N, Tuning T>
+constexpr bool kAsksWithColumns = T == Tuning::kIntel&& N > 1 && N <= kStreamedRows;
+// (All distances: measured.)
+constexpr size_t kFarBytes = 12288;
+template <class W, Tuning T>
+constexpr size_t kNearBytes = T == Tuning::kIntel ? 8 * W::kRecordBytes / W::kBlocks : 2048;
 
-// With columns [4 * First, 4 * End) of block b.
-template <class W, int First, int End, uint32_t S>
-__attribute__((always_inline)) inline void ask_with_columns(Records<S> records, uint32_t b) {
-  if constexpr (kAsksWithColumns<W>) {
-    static_assert(S == 1);
+template <class W, uint32_t N, Tuning T>
+__attribute__((always_inline)) inline void ask_before(Records<1> records, uint32_t b,
+                                                      Stream<T> stream) {
+  if (kAsksWithColumns<N, T> || (N > 1 && !stream.is_first)) return;
+  const uint8_t* body = W::body(records.of[0], b);
+  constexpr bool kIsStreamed = N <= kStreamedRows;
+  if constexpr (kIsStreamed && T == Tuning::kZen5) {
+    prefetch_lines<1, 0, block_lines<W>>(body + 8192);
+  } else if constexpr (kIsStreamed) {
+    prefetch_far_and_near<W, kFarBytes, kNearBytes<W, T>>(body);
+  } else {
+    prefetch_far_and_near<W>(body);
+  }
+}
+template <class W, uint32_t N, int First, int End, Tuning T>
+__attribute__((always_inline)) inline void ask_with(Records<1> records, uint32_t b, Stream<T>) {
+  if constexpr (kAsksWithColumns<N, T>) {
     constexpr uint32_t kLines = block_lines<W>;
-    prefetch_far_and_near<W, 12288, kNearBytes<W>, First * kLines / 8, End * kLines / 8>(
+    prefetch_far_and_near<W, kFarBytes, kNearBytes<W, T>, First * kLines / 8, End * kLines / 8>(
         W::body(records.of[0], b));
   }
+}
+
+// Lines that lie elsewhere, before each block or one by one with its columns.
+template <bool WithColumns>
+struct Elsewhere {
+  Ahead ahead;
+  __attribute__((always_inline)) void ask() {
+    __builtin_prefetch(ahead.from, 0, 2);
+    ahead.from += 64;
+  }
+};
+template <class W, uint32_t N, bool WithColumns>
+__attribute__((always_inline)) inline void ask_before(Records<2>, uint32_t,
+                                                      Elsewhere<WithColumns>& asks) {
+  for (uint32_t i = WithColumns ? 8 : 0; i < asks.ahead.n_lines; ++i) asks.ask();
+}
+template <class W, uint32_t N, int First, int End, bool WithColumns>
+__attribute__((always_inline)) inline void ask_with(Records<2>, uint32_t,
+                                                    Elsewhere<WithColumns>& asks) {
+  static_assert(End == First + 1);
+  if (WithColumns && asks.ahead.n_lines > First) asks.ask();
 }
 
 // x: four columns of a row, or where they are.
@@ -110,30 +148,30 @@ __attribute__((always_inline)) inline void add_products(const U8x64* w, uint32_t
 
 // Adds columns [4 * First, 4 * End) of block b. Where products are summed in pairs first, these
 // take as many columns as 16 bits have room for.
-template <class W, uint32_t N, uint32_t S, int First, int End>
-__attribute__((always_inline)) inline void sum_columns(Records<S> records, uint32_t b,
+template <class W, uint32_t N, uint32_t S, int First, int End, class Asks>
+__attribute__((always_inline)) inline void sum_columns(Records<S> records, uint32_t b, Asks& asks,
                                                        PanelRecord<N> x, I32x16* sums) {
   if constexpr (First < End) {
     constexpr bool kInPairs = kSumsPairs && (kPairSums<W>) >= 2;
     if constexpr (kInPairs) {
       static_assert(S == 1);
       constexpr int kNext = First + kPairSums<W> < End ? First + kPairSums<W> : End;
-      ask_with_columns<W, First, kNext>(records, b);
+      ask_with<W, N, First, kNext>(records, b, asks);
       const uint8_t* body = W::body(records.of[0], b);
       const auto w = W::template quants<First>(body);
       decltype(multiply_pairs(w, 0)) pairs[N];
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) pairs[t] = multiply_pairs(w, x.quants(First, t));
       add_columns_in_pairs<W, N, First + 1, kNext>(body, x, pairs);
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) sums[t] = add_pairs(sums[t], pairs[t]);
-      sum_columns<W, N, S, kNext, End>(records, b, x, sums);
+      sum_columns<W, N, S, kNext, End>(records, b, asks, x, sums);
     } else {
-      ask_with_columns<W, First, First + 1>(records, b);
+      ask_with<W, N, First, First + 1>(records, b, asks);
       U8x64 w[S];
       BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
         w[s] = W::template quants<First>(W::body(records.of[s], b));
       }
       add_products<W, N, S>(w, First, x, sums);
-      sum_columns<W, N, S, First + 1, End>(records, b, x, sums);
+      sum_columns<W, N, S, First + 1, End>(records, b, asks, x, sums);
     }
   }
 }
@@ -171,20 +209,21 @@ __attribute__((always_inline)) inline void fold_all(Records<S> records, uint32_t
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) fold<W>(records.of[s], b, x, sums + s * N, y + s * N);
 }
 
-template <class W, uint32_t N, uint32_t S>
-__attribute__((always_inline)) inline void dot_block(Records<S> records, uint32_t b,
+template <class W, uint32_t N, uint32_t S, class Asks>
+__attribute__((always_inline)) inline void dot_block(Records<S> records, uint32_t b, Asks& asks,
                                                      PanelRecord<N> x, F32x16* y) {
   I32x16 sums[S * N];
   start_sums<W, N, S>(x, -1, sums);
-  sum_columns<W, N, S, 0, 8>(records, b, x, sums);
+  sum_columns<W, N, S, 0, 8>(records, b, asks, x, sums);
   fold_all<W>(records, b, x, sums, y);
 }
 
-template <class W, uint32_t N, uint32_t S, int Half>
-inline void add_half_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x, I32x16* totals) {
+template <class W, uint32_t N, uint32_t S, int Half, class Asks>
+inline void add_half_of_factors(Records<S> records, uint32_t b, Asks& asks, PanelRecord<N> x,
+                                I32x16* totals) {
   I32x16 sums[S * N];
   start_sums<W, N, S>(x, Half, sums);
-  sum_columns<W, N, S, 4 * Half, 4 * Half + 4>(records, b, x, sums);
+  sum_columns<W, N, S, 4 * Half, 4 * Half + 4>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
     const Factors factors = W::factors(records.of[s], b, Half);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
@@ -195,87 +234,59 @@ inline void add_half_of_factors(Records<S> records, uint32_t b, PanelRecord<N> x
 }
 
 // Where quants are pairs of bits, tables in lanes multiply them by their factor.
-template <class W, uint32_t N, uint32_t S, int Half, int I = 0>
-__attribute__((always_inline)) inline void sum_multiples(Records<S> records, uint32_t b,
+template <class W, uint32_t N, uint32_t S, int Half, int I = 0, class Asks>
+__attribute__((always_inline)) inline void sum_multiples(Records<S> records, uint32_t b, Asks& asks,
                                                          PanelRecord<N> x, I32x16* sums) {
   if constexpr (I < 4) {
-    ask_with_columns<W, 4 * Half + I, 4 * Half + I + 1>(records, b);
+    ask_with<W, N, 4 * Half + I, 4 * Half + I + 1>(records, b, asks);
     U8x64 w[S];
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       const auto multiples = multiples_of(W::factors(records.of[s], b, Half));
       w[s] = multiples_at<I>(multiples, load_bytes(W::body(records.of[s], b) + 64 * Half));
     }
     add_products<W, N, S>(w, 4 * Half + I, x, sums);
-    sum_multiples<W, N, S, Half, I + 1>(records, b, x, sums);
+    sum_multiples<W, N, S, Half, I + 1>(records, b, asks, x, sums);
   }
 }
 
 // The halves' sums times their factors, added as integers.
-template <class W, uint32_t N, uint32_t S>
+template <class W, uint32_t N, uint32_t S, class Asks>
 __attribute__((always_inline)) inline void sum_with_factors(Records<S> records, uint32_t b,
-                                                            PanelRecord<N> x, I32x16* sums) {
+                                                            Asks& asks, PanelRecord<N> x,
+                                                            I32x16* sums) {
   if constexpr (W::kLargest == 3 && N >= kTablePanel) {
     start_sums<W, N, S>(x, -1, sums);
-    sum_multiples<W, N, S, 0>(records, b, x, sums);
-    sum_multiples<W, N, S, 1>(records, b, x, sums);
+    sum_multiples<W, N, S, 0>(records, b, asks, x, sums);
+    sum_multiples<W, N, S, 1>(records, b, asks, x, sums);
   } else {
     BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) sums[i] = broadcast_int(0);
-    add_half_of_factors<W, N, S, 0>(records, b, x, sums);
-    add_half_of_factors<W, N, S, 1>(records, b, x, sums);
+    add_half_of_factors<W, N, S, 0>(records, b, asks, x, sums);
+    add_half_of_factors<W, N, S, 1>(records, b, asks, x, sums);
   }
 }
 
 // The halves are added in float before they meet the scale of the activations.
-template <class W, uint32_t N, uint32_t S>
+template <class W, uint32_t N, uint32_t S, class Asks>
 __attribute__((always_inline)) inline void dot_block_of_halves(Records<S> records, uint32_t b,
-                                                               PanelRecord<N> x, F32x16* y) {
+                                                               Asks& asks, PanelRecord<N> x,
+                                                               F32x16* y) {
   I32x16 sums[S * N];
   F32x16 both[S * N];
   start_sums<W, N, S>(x, 0, sums);
-  sum_columns<W, N, S, 0, 4>(records, b, x, sums);
+  sum_columns<W, N, S, 0, 4>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
     const F32x16 first = W::scale(records.of[s], b, 0);
     BP_UNROLL for (uint32_t i = s * N; i < (s + 1) * N; ++i) both[i] =
         mul(to_float(sums[i]), first);
   }
   start_sums<W, N, S>(x, 1, sums);
-  sum_columns<W, N, S, 4, 8>(records, b, x, sums);
+  sum_columns<W, N, S, 4, 8>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
     const F32x16 second = W::scale(records.of[s], b, 1);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
       const uint32_t i = s * N + t;
       y[i] = fma(fma(to_float(sums[i]), second, both[i]), x.scale(t), y[i]);
     }
-  }
-}
-
-// The first panel that meets a strip waits for memory. Few rows are through before the first-level
-// cache had what is near: they read fastest what it was asked for from afar, where it has room for
-// as many lines to wait.
-template <Tuning T>
-struct Stream {
-  bool is_first;
-};
-
-template <class W, uint32_t N, Tuning T>
-__attribute__((always_inline)) inline void prefetch_strips(Records<1> records, uint32_t b,
-                                                           Stream<T> stream) {
-  if (kAsksWithColumns<W> || (N > 1 && !stream.is_first)) return;
-  const uint8_t* body = W::body(records.of[0], b);
-  constexpr bool kIsStreamed = N <= kStreamedRows;
-  if constexpr (kIsStreamed && T == Tuning::kZen5) {
-    prefetch_lines<1, 0, block_lines<W>>(body + 8192);
-  } else if constexpr (kIsStreamed) {
-    prefetch_far_and_near<W, 12288, T == Tuning::kIntel ? kNearBytes<W> : 2048>(body);
-  } else {
-    prefetch_far_and_near<W>(body);
-  }
-}
-template <class W, uint32_t N>
-__attribute__((always_inline)) inline void prefetch_strips(Records<2>, uint32_t, Ahead& ahead) {
-  for (uint32_t i = 0; i < ahead.n_lines; ++i) {
-    __builtin_prefetch(ahead.from, 0, 2);
-    ahead.from += 64;
   }
 }
 
@@ -321,13 +332,13 @@ __attribute__((always_inline)) inline void unpack_anew(Records<2>& records) {
 }
 inline void unpack_anew(Records<1>&) {}
 
-template <class W, uint32_t N, uint32_t S>
-__attribute__((always_inline)) inline void dot_any_block(Records<S> records, uint32_t b,
+template <class W, uint32_t N, uint32_t S, class Asks>
+__attribute__((always_inline)) inline void dot_any_block(Records<S> records, uint32_t b, Asks& asks,
                                                          PanelRecord<N> x, F32x16* y) {
   if constexpr (W::kHalves) {
-    dot_block_of_halves<W>(records, b, x, y);
+    dot_block_of_halves<W>(records, b, asks, x, y);
   } else {
-    dot_block<W>(records, b, x, y);
+    dot_block<W>(records, b, asks, x, y);
   }
 }
 
@@ -367,12 +378,12 @@ __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& 
   F32x16 products[S * N];
   BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) products[i] = zero();
   for (uint32_t b = 0; b < n; ++b) {
-    prefetch_strips<W, N>(records, b, asks);
+    ask_before<W, N>(records, b, asks);
     panel.for_records(
         first + b, [&](PanelRecord<N> x) __attribute__((always_inline)) {
           unpack_anew(records);
           I32x16 sums[S * N];
-          sum_with_factors<W>(records, b, x, sums);
+          sum_with_factors<W>(records, b, asks, x, sums);
           BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
             BP_UNROLL for (uint32_t i = t; i < S * N; i += N) {
               products[i] = fma(to_float(sums[i]), x.scale(t), products[i]);
@@ -417,19 +428,19 @@ __attribute__((always_inline)) inline void dot_blocks(Records<S> records, uint32
                                                       const Panel<N>& panel, F32x16* y) {
   while (block < end) {
     for (uint32_t b = 0; b < W::kBlocks && block < end; ++b, ++block) {
-      prefetch_strips<W, N>(records, b, asks);
+      ask_before<W, N>(records, b, asks);
       unpack.next();
       panel.for_records(
           block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
             unpack_anew(records);
-            dot_any_block<W>(records, b, x, y);
+            dot_any_block<W>(records, b, asks, x, y);
           });
     }
     next_records<W>(records);
   }
 }
 
-// Asks: a Stream, or what the panel asks for.
+// Asks: a Stream of one strip, or Elsewhere of two.
 template <class W, uint32_t N, uint32_t S, class Asks>
 inline void dot_strips(Records<S> records, Asks asks, uint32_t n_columns, const int32_t* words,
                        float* out, size_t out_stride) {
@@ -464,14 +475,14 @@ void strip_dot(const uint8_t* strip, bool is_first, uint32_t n_columns, const in
   dot_strips<W, N>(Records<1>{{strip}}, Stream<T>{is_first}, n_columns, panel, out, out_stride);
 }
 
-template <class W, uint32_t N>
+template <class W, uint32_t N, bool WithColumns>
 void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint32_t n_columns,
                     const int32_t* panel, float* out, size_t out_stride) {
-  dot_strips<W, N>(Records<2>{{strip, strip + strip_bytes}}, ahead, n_columns, panel, out,
-                   out_stride);
+  dot_strips<W, N>(Records<2>{{strip, strip + strip_bytes}}, Elsewhere<WithColumns>{ahead},
+                   n_columns, panel, out, out_stride);
 }
 
-template <class W, uint32_t N, class Unpack>
+template <class W, uint32_t N, bool WithColumns, class Unpack>
 __attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uint8_t* unpacked,
                                                         const StripPart& part, Ahead ahead,
                                                         const int32_t* words, float* out,
@@ -490,31 +501,33 @@ __attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uin
     for_sums([](F32x16& sum, const float* at) { sum = load(at); });
   }
   const Records<2> records{{unpacked, unpacked + kUnpackedBytes}};
-  dot_blocks<W, N>(records, part.begin, part.end, ahead, unpack, Panel<N>(words, part.n_blocks), y);
+  Elsewhere<WithColumns> asks{ahead};
+  dot_blocks<W, N>(records, part.begin, part.end, asks, unpack, Panel<N>(words, part.n_blocks), y);
   for_sums([](F32x16 sum, float* at) { store(at, sum); });
 }
 
-template <class W, uint32_t N>
+template <class W, uint32_t N, bool WithColumns>
 void unpacked_pair_dot(const uint8_t* unpacked, const StripPart& part, Ahead ahead,
                        const int32_t* words, float* out, size_t out_stride) {
-  dot_unpacked<W, N>(UnpackNothing(), unpacked, part, ahead, words, out, out_stride);
+  dot_unpacked<W, N, WithColumns>(UnpackNothing(), unpacked, part, ahead, words, out, out_stride);
 }
 
-template <class Packed, class W, uint32_t N>
+template <class Packed, class W, uint32_t N, bool WithColumns>
 void unpacking_pair_dot(const uint8_t* strip, size_t strip_bytes, const StripPart& part,
                         Ahead ahead, const int32_t* words, float* out, size_t out_stride,
                         uint8_t* unpacked) {
   const uint8_t* first = strip + size_t{part.begin / Packed::kBlocks} * Packed::kRecordBytes;
   const UnpackPair<Packed> unpack{{{first, first + strip_bytes}}, unpacked};
-  dot_unpacked<W, N>(unpack, unpacked, part, ahead, words, out, out_stride);
+  dot_unpacked<W, N, WithColumns>(unpack, unpacked, part, ahead, words, out, out_stride);
 }
 
-// Packed's strips unpacked, which W reads.
-template <class Packed, class W, uint32_t N>
+// Packed's strips unpacked, which W reads. Panels that many rows have many of ask before blocks:
+// what tells how much they ask for would be told too often.
+template <class Packed, class W, uint32_t N, bool WithColumns>
 void set_unpacked_as(Kernels& kernels, int layout) {
-  kernels.unpacked_pair_dot[layout][N] = unpacked_pair_dot<W, N>;
+  kernels.unpacked_pair_dot[layout][N] = unpacked_pair_dot < W, N, WithColumns && N<kMaxPanelRows>;
   if constexpr (N == kMaxPanelRows) {
-    kernels.unpacking_pair_dot[layout] = unpacking_pair_dot<Packed, W, N>;
+    kernels.unpacking_pair_dot[layout] = unpacking_pair_dot<Packed, W, N, WithColumns>;
   }
 }
 
@@ -524,9 +537,9 @@ void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
   kernels.unpacked_from[of] = unpacked_from(W::kSteps, tuning);
   if (kernels.unpacked_from[of] == kNeverUnpacked) return;
   if (tuning == Tuning::kZen4) {
-    set_unpacked_as<W, EachReads<Unpacked<W>>, N>(kernels, of);
+    set_unpacked_as<W, EachReads<Unpacked<W>>, N, false>(kernels, of);
   } else {
-    set_unpacked_as<W, Unpacked<W>, N>(kernels, of);
+    set_unpacked_as<W, Unpacked<W>, N, true>(kernels, of);
   }
 }
 
@@ -535,19 +548,19 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
   if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
-    if constexpr (N == 1) {
-      if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
-    } else if (tuning == Tuning::kIntel) {
-      dot = strip_dot<AsksWithColumns<W>, N, Tuning::kIntel>;
-    } else if (tuning == Tuning::kZen4) {
-      dot = strip_dot<W, N, Tuning::kZen4>;
+    if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
+    if constexpr (N > 1) {  // Zen 4 reads for one row as Zen 5 does
+      if (tuning == Tuning::kZen4) dot = strip_dot<W, N, Tuning::kZen4>;
     }
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
-    pair_dot = strip_pair_dot<W, N>;
+    pair_dot = strip_pair_dot<W, N, false>;
+    if constexpr (N >= kUnpackedPanel) {  // narrower ones are the last of many
+      if (tuning == Tuning::kIntel) pair_dot = strip_pair_dot<W, N, true>;
+    }
     if constexpr (W::kHasMinimum) {
-      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N>;
+      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N, false>;
     }
     if constexpr (kMayUnpack<W> && N >= kUnpackedPanel) set_unpacked<W, N>(kernels, layout, tuning);
   }
