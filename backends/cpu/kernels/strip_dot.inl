@@ -61,8 +61,8 @@ template <class W>
 inline constexpr bool kEachReads<EachReads<W>> = true;
 
 // What a panel of N rows asks memory for: ask_before() block b of strips, and ask_with() columns
-// [4 * First, 4 * End) of it. Asked for all at once lines wait for one another, and products for
-// them; on Intel's processors that shows.
+// [4 * First, 4 * End) of it. Lines that are asked for all at once wait for one another, and
+// products for them; Intel's processors ask with columns where they can.
 
 // The first panel that meets a strip waits for memory. Few rows are through before the first-level
 // cache had what is near: they read fastest what it was asked for from afar, where it has room for
@@ -72,7 +72,7 @@ struct Stream {
   bool is_first;
 };
 template <uint32_t N, Tuning T>
-constexpr bool kAsksWithColumns = T == Tuning::kIntel&& N > 1 && N <= kStreamedRows;
+constexpr bool kAsksWithColumns = N == 1 || N > kStreamedRows ? false : T == Tuning::kIntel;
 // (All distances: measured.)
 constexpr size_t kFarBytes = 12288;
 template <class W, Tuning T>
@@ -521,11 +521,12 @@ void unpacking_pair_dot(const uint8_t* strip, size_t strip_bytes, const StripPar
   dot_unpacked<W, N, WithColumns>(unpack, unpacked, part, ahead, words, out, out_stride);
 }
 
-// Packed's strips unpacked, which W reads. Panels that many rows have many of ask before blocks:
-// what tells how much they ask for would be told too often.
+// Packed's strips unpacked, which W reads. Whole panels, most of many rows', ask before blocks: how
+// much is left to ask for would be looked at too often.
 template <class Packed, class W, uint32_t N, bool WithColumns>
 void set_unpacked_as(Kernels& kernels, int layout) {
-  kernels.unpacked_pair_dot[layout][N] = unpacked_pair_dot < W, N, WithColumns && N<kMaxPanelRows>;
+  constexpr bool kOwnWithColumns = N == kMaxPanelRows ? false : WithColumns;
+  kernels.unpacked_pair_dot[layout][N] = unpacked_pair_dot<W, N, kOwnWithColumns>;
   if constexpr (N == kMaxPanelRows) {
     kernels.unpacking_pair_dot[layout] = unpacking_pair_dot<Packed, W, N, WithColumns>;
   }
