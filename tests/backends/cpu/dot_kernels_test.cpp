@@ -200,14 +200,6 @@ double half_sums_rounding(const float* w, const float* x, uint32_t n) {
   return largest_sum / 65534 * minimums;
 }
 
-// Zeroed and aligned; on the heap, where a sanitiser sees what is read beyond it.
-struct Line {
-  alignas(64) uint8_t bytes[64];
-};
-std::vector<Line> lines(size_t n_bytes) {
-  return std::vector<Line>(round_up(n_bytes, sizeof(Line)) / sizeof(Line));
-}
-
 void dot(const Kernels& kernels, StripLayout layout, const uint8_t* strip, uint32_t n_columns,
          const Panel& panel, uint32_t n, float* y) {
   if (n < kTileRows) {
@@ -215,11 +207,11 @@ void dot(const Kernels& kernels, StripLayout layout, const uint8_t* strip, uint3
     ASSERT_NE(dot, nullptr);
     return dot(strip, true, n_columns, panel.words.data(), y, kStripRows);
   }
-  std::vector<Line> scratch = lines(tile_scratch_bytes(n_columns));
+  conformance::GuardedArray<uint8_t> scratch(round_up(tile_scratch_bytes(n_columns), 64));
   const TileDot dot = kernels.tile_dot[static_cast<int>(layout)];
   ASSERT_NE(dot, nullptr);
   dot({strip, 0, 1}, n_columns, panel.words.data(), panel.words.size(), 1, y, kStripRows,
-      scratch.data()->bytes);
+      scratch.data());
 }
 
 // rows: of the type; x_of(n): activations [n, n_columns].
@@ -228,9 +220,8 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, const std::vector<uint8_
                 uint32_t n_rows, uint32_t n_columns, F&& x_of) {
   const StripLayout layout = *strip_layout_of(dtype);
   const size_t stride = row_bytes(dtype, n_columns);
-  std::vector<Line> memory = lines(strip_bytes(layout, n_columns));
-  uint8_t* const strip = memory.data()->bytes;
-  pack_strip(dtype, rows.data(), stride, n_rows, n_columns, strip);
+  conformance::GuardedArray<uint8_t> strip(strip_bytes(layout, n_columns));
+  pack_strip(dtype, rows.data(), stride, n_rows, n_columns, strip.data());
   std::vector<float> decoded(size_t{n_rows} * n_columns);
   for (uint32_t r = 0; r < n_rows; ++r) {
     ASSERT_TRUE(reference::decode_row(dtype, rows.data() + r * stride, n_columns,
@@ -241,7 +232,7 @@ void test_strip(const Kernels& kernels, bp_dtype dtype, const std::vector<uint8_
     if (n > kernels.max_panel_rows) continue;
     const Panel panel = make_panel(kernels, x_of(n), n, n_columns);
     std::vector<float> y(n * kStripRows, NAN);
-    dot(kernels, layout, strip, n_columns, panel, n, y.data());
+    dot(kernels, layout, strip.data(), n_columns, panel, n, y.data());
     for (uint32_t t = 0; t < n; ++t) {
       for (uint32_t r = 0; r < n_rows; ++r) {
         const float* w_row = decoded.data() + size_t{r} * n_columns;
@@ -485,8 +476,8 @@ TEST(TileDot, DoesNotDependOnWhatIsComputedTogether) {
       panels.insert(panels.end(), panel.words.begin(), panel.words.end());
     }
     const size_t words = panels.size() / n_panels;
-    std::vector<Line> memory = lines(tile_scratch_bytes(n_columns));
-    uint8_t* const scratch = memory.data()->bytes;
+    conformance::GuardedArray<uint8_t> room(round_up(tile_scratch_bytes(n_columns), 64));
+    uint8_t* const scratch = room.data();
     for (const bp_dtype dtype : block_types()) {
       const StripLayout layout = *strip_layout_of(dtype);
       const size_t bytes = strip_bytes(layout, n_columns);
@@ -588,9 +579,9 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRowsOrTheTun
         const size_t strip_elements =
             bf16_strip_bytes(kernels.bf16_layout, n_columns) / sizeof(uint16_t);
         std::vector<uint16_t> strips(n_strips * strip_elements);
-        std::vector<Line> scratch =
-            lines(size_t{kBf16Strips} * kStripRows * n_columns * kernels.bf16_bytes);
-        uint8_t* const room = scratch.data()->bytes;
+        conformance::GuardedArray<uint8_t> scratch(size_t{kBf16Strips} * kStripRows * n_columns *
+                                                   kernels.bf16_bytes);
+        uint8_t* const room = scratch.data();
         for (uint32_t s = 0; s < n_strips; ++s) {
           const size_t first = size_t{s} * kStripRows * n_columns;
           pack_bf16_strip(reinterpret_cast<const uint8_t*>(encoded.data() + first), row_bytes,
