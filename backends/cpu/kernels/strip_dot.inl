@@ -101,7 +101,8 @@ __attribute__((always_inline)) inline void ask_with(Records<1> records, uint32_t
   }
 }
 
-// Lines that lie elsewhere, before each block or one by one with its columns.
+// Lines that lie elsewhere, before each block or one by one with its columns. What is more than one
+// for each four columns goes before.
 template <bool WithColumns>
 struct Elsewhere {
   Ahead ahead;
@@ -113,7 +114,7 @@ struct Elsewhere {
 template <class W, uint32_t N, bool WithColumns>
 __attribute__((always_inline)) inline void ask_before(Records<2>, uint32_t,
                                                       Elsewhere<WithColumns>& asks) {
-  for (uint32_t i = WithColumns ? 8 : 0; i < asks.ahead.n_lines; ++i) asks.ask();
+  for (uint32_t i = WithColumns ? kPanelColumns / 4 : 0; i < asks.ahead.n_lines; ++i) asks.ask();
 }
 template <class W, uint32_t N, int First, int End, bool WithColumns>
 __attribute__((always_inline)) inline void ask_with(Records<2>, uint32_t,
