@@ -24,7 +24,15 @@ template <class Form>
 float softmax_tile(float* scores, uint32_t first, uint32_t end, float scale, float softcap,
                    float* maximum, float* sums) {
   F32x16 x[kTileGroups];
+  const auto set_outside = [&](F32x16 y) __attribute__((always_inline)) {
+    if (first == 0 && end == kTilePositions) return;
+    BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
+      const int base = static_cast<int>(16 * g);
+      x[g] = where_between(static_cast<int>(first) - base, static_cast<int>(end) - base, x[g], y);
+    }
+  };
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) x[g] = load(scores + 16 * g);
+  set_outside(zero());  // instead of what was left there, which may be subnormal
   if (softcap == 0) {
     const F32x16 factor = broadcast(scale * kLog2E);
     BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) x[g] = mul(x[g], factor);
@@ -34,14 +42,7 @@ float softmax_tile(float* scores, uint32_t first, uint32_t end, float scale, flo
       x[g] = mul(broadcast(softcap * kLog2E), capped);
     }
   }
-  if (first != 0 || end != kTilePositions) {
-    const F32x16 below = broadcast(-__builtin_inff());
-    BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
-      const int base = static_cast<int>(16 * g);
-      x[g] =
-          where_between(static_cast<int>(first) - base, static_cast<int>(end) - base, x[g], below);
-    }
-  }
+  set_outside(broadcast(-__builtin_inff()));
   const float now = reduce_max(max(broadcast(*maximum), max(max(x[0], x[1]), max(x[2], x[3]))));
   F32x16 total = zero();
   BP_UNROLL for (uint32_t g = 0; g < kTileGroups; ++g) {
