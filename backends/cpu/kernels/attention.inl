@@ -151,7 +151,7 @@ void set_attention(Kernels& kernels) {
   constexpr int bf16 = static_cast<int>(KvType::kBF16);
   kernels.score_tile[bf16] = score_tile_pairs<T>;
   kernels.accumulate_tile[bf16] = accumulate_tile_pairs<T>;
-  kernels.values_finite[bf16] = values_finite_pairs;
+  kernels.values_finite[bf16] = values_finite_pairs<2>;
   kernels.store_value_pairs = store_value_pairs;
   set_integer_attention<T, Keys8, Values8>(KvType::kQ8_0, quantize_kv_8, kernels);
   set_integer_attention<T, Keys4, Values4>(KvType::kQ4_0, quantize_kv_4, kernels);

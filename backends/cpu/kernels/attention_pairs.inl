@@ -126,20 +126,5 @@ void store_value_pairs(const float* value, uint32_t n, uint16_t* pairs) {
   });
 }
 
-bool values_finite_pairs(const KvTile& tile, uint32_t first, uint32_t end) {
-  I32x16 largest = broadcast_int(0);
-  const uint32_t first_half = first / kValuePairPositions;
-  for (uint32_t half = first_half; half * kValuePairPositions < end; ++half) {
-    for (uint32_t c = 0; c < tile.value_stride; c += 16) {
-      const uint16_t* v = value_pairs(tile, half * kHalfPairs, c);
-      for (uint32_t i = 0; i < kHalfPairs; ++i) {
-        const Bf16Pairs pair = load_bf16_pairs(v + size_t{i} * kPairElements);
-        largest = max(largest, max(magnitude_bits(pair.even), magnitude_bits(pair.odd)));
-      }
-    }
-  }
-  return reduce_max(largest) < kInfinityBits;
-}
-
 }  // namespace
 }  // namespace bp::cpu::BP_CPU_ISA

@@ -9,8 +9,6 @@ namespace {
 
 constexpr uint32_t kFewRows = 4;
 
-constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
-
 // While a line of a tile is read the caches are asked for one of the next tile. Where the first
 // level has no room for two tiles, Zen 4's 32 KB, or waits for few lines at once, Intel's, that one
 // goes to the second, and the first is asked for what is soon read. (Distance: measured.) Inlined
@@ -25,9 +23,9 @@ template <Tuning T>
 __attribute__((always_inline)) inline void ask_next(const uint8_t* wanted) {
   __builtin_prefetch(wanted, 0, kAsksBothLevels<T> ? 2 : 3);
 }
+constexpr uint32_t kNearBytes = 2048;
 template <Tuning T>
 __attribute__((always_inline)) inline void ask_near(const void* read) {
-  constexpr uint32_t kNearBytes = 2048;
   if constexpr (kAsksBothLevels<T>) {
     __builtin_prefetch(static_cast<const uint8_t*>(read) + kNearBytes);
   }

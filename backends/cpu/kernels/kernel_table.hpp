@@ -402,6 +402,9 @@ struct Kernels {
   ScoreTile score_tile[kKvTypes];
   // More rows find the next tile asked for as a whole.
   uint32_t asking_rows;
+  // So many rows with keys and values of a type need nothing of what KvTile says is wanted to be
+  // asked for again.
+  uint32_t wanting_rows[kKvTypes];
   // By the type of the values.
   SoftmaxTile softmax_tile[kKvTypes];
   AccumulateTile accumulate_tile[kKvTypes];

@@ -3,6 +3,8 @@
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
+constexpr int32_t kInfinityBits = 0x7f800000;  // of a float
+
 // f(offset, load, store) for each 16 columns; the last ones partial.
 template <class F>
 inline void for_lanes(size_t n, F&& f) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/lanes.inl"
 
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
@@ -19,6 +20,24 @@ inline const uint16_t* key_pairs(const KvTile& tile, uint32_t group, uint32_t pa
 inline const uint16_t* value_pairs(const KvTile& tile, uint32_t pair, uint32_t column) {
   const auto* half = static_cast<const uint16_t*>(tile.values[pair / kHalfPairs * 2]);
   return half + size_t{column / 16} * kHalfElements + size_t{pair % kHalfPairs} * kPairElements;
+}
+
+// For kernels that read kPositions at once.
+template <uint32_t kPositions>
+bool values_finite_pairs(const KvTile& tile, uint32_t first, uint32_t end) {
+  constexpr uint32_t kPairs = kPositions / 2;
+  static_assert(kHalfPairs % kPairs == 0);
+  I32x16 largest = broadcast_int(0);
+  for (uint32_t pair = first / kPositions * kPairs; 2 * pair < end; pair += kPairs) {
+    for (uint32_t c = 0; c < tile.value_stride; c += 16) {
+      const uint16_t* v = value_pairs(tile, pair, c);
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        const Bf16Pairs both = load_bf16_pairs(v + size_t{i} * kPairElements);
+        largest = max(largest, max(magnitude_bits(both.even), magnitude_bits(both.odd)));
+      }
+    }
+  }
+  return reduce_max(largest) < kInfinityBits;
 }
 
 }  // namespace

@@ -32,6 +32,18 @@ Range seen_by(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequenc
 
 }  // namespace
 
+void write_token(const AttentionSpec& spec, const bp_kv_slot& slot, const StepContext& step,
+                 uint32_t token, uint32_t head, float* scratch) {
+  const bp_block_table& table = step.batch->block_tables[slot.group];
+  const auto position = static_cast<uint32_t>(step.batch->positions[token]);
+  const uint32_t block_size = step.kv->block_size();
+  const int32_t* blocks = table.blocks + size_t{step.sequence_of[token]} * table.stride;
+  const float* value = spec.write->values.raw(step, token, head);
+  spec.write->keys.load(step, token, head, scratch);
+  step.kv->store(*step.kernels, spec.kv_slot, head, blocks[position / block_size],
+                 position % block_size, scratch, value);
+}
+
 size_t AttentionItem::gathered_floats(uint32_t n_rows, const bp_kv_slot& slot) {
   return n_rows * (round_up(slot.v_head_dim, kKvScaleDims) + kSums) + round_up(n_rows, 16);
 }
@@ -97,9 +109,9 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
   return {begin / kSpanPositions, (end + kSpanPositions - 1) / kSpanPositions};
 }
 
-void AttentionItem::run() {
+void AttentionItem::run(bool follows) {
   const Range all = spans();
-  step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin));
+  if (!follows || !asks_well()) step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin));
   load_queries();
   if (all.end - all.begin == 1) {
     gather(all.begin, span_);
@@ -194,7 +206,21 @@ void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
   tile.wanted_end = (std::min(next.end - begin, kTilePositions) + kKvLanes - 1) / kKvLanes;
 }
 
+bool AttentionItem::asks_well() const {
+  return n_rows_ <= std::min(kernels_.wanting_rows[k_type_], kernels_.wanting_rows[v_type_]);
+}
+
+// Nobody reads them in another tile.
+void AttentionItem::write_tile(uint32_t first) const {
+  for (uint32_t t = place_.tokens.begin; t < place_.tokens.end; ++t) {
+    const auto position = static_cast<uint32_t>(step_.batch->positions[t]);
+    if (position / kTilePositions != first / kTilePositions) continue;
+    write_token(spec_, slot_, step_, t, place_.kv_head, scores_);
+  }
+}
+
 void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
+  if (place_.writes) write_tile(first);
   KvTile tile = step_.kv->tile(spec_.kv_slot, kept_at(first), seen(0).begin, seen(n_rows_ - 1).end);
   look_ahead(first, tile);
   uint32_t begin = 0;
@@ -236,14 +262,19 @@ void AttentionItem::add_biases(uint32_t row, uint32_t first, Range positions, fl
 
 // Rows whose probability of a position is 0 multiply it all the same, unless that gives NaN or what
 // they give depends on where the range ends; else the rows of each token, which see the same, go
-// alone.
+// alone. Rows that all see the same multiply just the neighbours of its ends besides.
 void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, float* out) {
-  const Range last = seen_in(rows.end - 1, first);
-  const Range all{seen_in(rows.begin, first).begin, last.end};
-  const bool whole = last.begin == 0 && seen_in(rows.begin, first).end == kTilePositions;
+  const Range foremost = seen_in(rows.begin, first), last = seen_in(rows.end - 1, first);
+  const Range all{foremost.begin, last.end};
+  const bool whole = last.begin == 0 && foremost.end == kTilePositions;
+  const bool same = foremost.begin == last.begin && foremost.end == last.end;
   const AccumulateTile accumulate = kernels_.accumulate_tile[v_type_];
-  const ValuesFinite finite = kernels_.values_finite[v_type_];
-  if (whole || (finite != nullptr && finite(tile, all.begin, all.end))) {
+  const auto finite = [&](uint32_t begin, uint32_t end) {
+    const ValuesFinite are_finite = kernels_.values_finite[v_type_];
+    return are_finite != nullptr && are_finite(tile, begin, end);
+  };
+  if (whole || (same ? finite(all.begin, all.begin + 1) && finite(all.end - 1, all.end)
+                     : finite(all.begin, all.end))) {
     return accumulate(tile, scores_, rows.end - rows.begin, all.begin, all.end, out, row_stride_);
   }
   for (uint32_t r = rows.begin, next; r < rows.end; r = next) {

@@ -18,13 +18,21 @@ struct Gathered {
   float* maximum;
 };
 
+// Writes a token's key and value of one head. scratch: [k_head_dim].
+void write_token(const AttentionSpec& spec, const bp_kv_slot& slot, const StepContext& step,
+                 uint32_t token, uint32_t head, float* scratch);
+
 class AttentionItem {
  public:
   struct Place {
     uint32_t sequence;
     Range tokens;
     uint32_t kv_head;
+    // Writes the tokens' keys and values just before it reads their tile, which has been asked for
+    // by then. Precondition: k_head_dim is at most kMostWritten.
+    bool writes;
   };
+  static constexpr uint32_t kMostWritten = kMaxQueryRows * kTilePositions;
 
   static size_t gathered_floats(uint32_t n_rows, const bp_kv_slot& slot);
   static size_t scratch_floats(uint32_t n_rows, const bp_kv_slot& slot);
@@ -33,8 +41,9 @@ class AttentionItem {
   AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot, const StepContext& step,
                 Place place, float* scratch);
 
-  // Everything, into the output.
-  void run();
+  // Everything, into the output. follows: the scratch's last item was the one before, which has
+  // asked for what this one reads first.
+  void run(bool follows);
 
   // In two parts: each span by itself into floats [gathered_floats], then all of them, one after
   // another, into the output. continues: the scratch's last item was the span before, of the same
@@ -76,6 +85,8 @@ class AttentionItem {
   [[nodiscard]] NextRead after_block(uint32_t position) const;
   // Tells the tile of positions from `first` on what is read after it.
   void look_ahead(uint32_t first, KvTile& tile) const;
+  [[nodiscard]] bool asks_well() const;
+  void write_tile(uint32_t first) const;
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
   void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;

@@ -17,6 +17,8 @@ constexpr size_t kSplitFloats = size_t{512} << 10;  // of all spans of a step
 
 constexpr uint32_t kWriteItems = 64;
 
+constexpr uint32_t kNoItem = WorkShares::kNone - 1;  // whose next is none
+
 uint32_t n_new(const bp_batch& batch, uint32_t sequence) {
   return batch.query_start[sequence + 1] - batch.query_start[sequence];
 }
@@ -47,8 +49,10 @@ class ItemsBySequence {
   uint32_t sequence_ = 0, first_ = 0;
 };
 
-AttentionItem::Place whole(const bp_batch& batch, uint32_t sequence, uint32_t kv_head) {
-  return {sequence, {batch.query_start[sequence], batch.query_start[sequence + 1]}, kv_head};
+AttentionItem::Place whole(const bp_batch& batch, uint32_t sequence, uint32_t kv_head,
+                           bool writes) {
+  return {
+      sequence, {batch.query_start[sequence], batch.query_start[sequence + 1]}, kv_head, writes};
 }
 
 }  // namespace
@@ -83,21 +87,9 @@ size_t AttentionStage::shared_bytes(const StageLimits&) const {
   return spec_.attends ? kSplitFloats * sizeof(float) : 0;
 }
 
-void AttentionStage::write(const StepContext& step, uint32_t token, uint32_t head,
-                           float* scratch) const {
-  const bp_batch& batch = *step.batch;
-  const uint32_t sequence = step.sequence_of[token];
-  const bp_block_table& table = batch.block_tables[slot_.group];
-  const auto position = static_cast<uint32_t>(batch.positions[token]);
-  const uint32_t block_size = step.kv->block_size();
-  const int32_t block = table.blocks[size_t{sequence} * table.stride + position / block_size];
-  const float* value = spec_.write->values.raw(step, token, head);
-  spec_.write->keys.load(step, token, head, scratch);
-  step.kv->store(*step.kernels, spec_.kv_slot, head, block, position % block_size, scratch, value);
-}
-
 bool AttentionStage::items_write(const bp_batch& batch) const {
-  return spec_.write && spec_.attends && longest_query(batch) <= kMaxOwnWrites;
+  return spec_.write && spec_.attends && longest_query(batch) <= kMaxOwnWrites &&
+         slot_.k_head_dim <= AttentionItem::kMostWritten;
 }
 
 PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const {
@@ -139,7 +131,9 @@ void AttentionStage::write_items(const StepContext& step, const Worker& worker,
     const Range own = part_of(i, std::min(n_tokens, kWriteItems), n_tokens);
     for (uint32_t token = own.begin; token < own.end; ++token) {
       if (step.running[step.sequence_of[token]] == 0) continue;
-      for (uint32_t head = 0; head < slot_.n_kv_heads; ++head) write(step, token, head, scratch);
+      for (uint32_t head = 0; head < slot_.n_kv_heads; ++head) {
+        write_token(spec_, slot_, step, token, head, scratch);
+      }
     }
   }
 }
@@ -151,27 +145,23 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
   const bool writes = items_write(batch);
   const uint32_t chunk = chunk_tokens();
   ItemsBySequence all([&](uint32_t s) { return n_chunks(step, s) * slot_.n_kv_heads; });
+  uint32_t last = kNoItem;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
+    const bool follows = next == last + 1;
+    last = next;
     const uint32_t chunks_before = n_chunks(step, s) - 1 - item / slot_.n_kv_heads;
     const uint32_t first = batch.query_start[s] + chunks_before * chunk;
     const Range tokens{first, std::min(first + chunk, batch.query_start[s + 1])};
-    attend(step, {s, tokens, item % slot_.n_kv_heads}, writes,
-           reinterpret_cast<float*>(worker.scratch));
+    AttentionItem(spec_, slot_, step, {s, tokens, item % slot_.n_kv_heads, writes},
+                  reinterpret_cast<float*>(worker.scratch))
+        .run(follows);
   }
-}
-
-void AttentionStage::attend(const StepContext& step, const AttentionItem::Place& place, bool writes,
-                            float* scratch) const {
-  for (uint32_t t = place.tokens.begin; writes && t < place.tokens.end; ++t) {
-    write(step, t, place.kv_head, scratch);
-  }
-  AttentionItem(spec_, slot_, step, place, scratch).run();
 }
 
 Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
-  const Range tokens = whole(*step.batch, sequence, 0).tokens;
+  const Range tokens = whole(*step.batch, sequence, 0, false).tokens;
   if (tokens.begin == tokens.end) return {0, 0};
   return AttentionItem::spans(spec_, *step.batch, sequence, tokens);
 }
@@ -211,15 +201,13 @@ void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
   const bool writes = items_write(batch);
   auto* const scratch = reinterpret_cast<float*>(worker.scratch);
   ItemsBySequence all([&](uint32_t s) { return n_spans(step, s) * slot_.n_kv_heads; });
-  uint32_t last = WorkShares::kNone - 1;
+  uint32_t last = kNoItem;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
     const uint32_t n = n_spans(step, s), nth = item % n, span = spans(step, s).begin + nth;
-    const AttentionItem::Place place = whole(batch, s, item / n);
-    const bool wrote = writes && write_span(step, place, span, scratch);
-    const bool continues = !wrote && nth > 0 && next == last + 1;
-    AttentionItem(spec_, slot_, step, place, scratch)
+    const bool continues = nth > 0 && next == last + 1;
+    AttentionItem(spec_, slot_, step, whole(batch, s, item / n, writes), scratch)
         .gather(span, continues, gathered_of(step, s) + item * span_floats(step, s));
     last = next;
   }
@@ -234,25 +222,13 @@ float* AttentionStage::gathered_of(const StepContext& step, uint32_t sequence) c
   return floats;
 }
 
-bool AttentionStage::write_span(const StepContext& step, const AttentionItem::Place& place,
-                                uint32_t span, float* scratch) const {
-  bool wrote = false;
-  for (uint32_t t = place.tokens.begin; t < place.tokens.end; ++t) {
-    const auto position = static_cast<uint32_t>(step.batch->positions[t]);
-    if (position / kSpanPositions != span) continue;
-    write(step, t, place.kv_head, scratch);
-    wrote = true;
-  }
-  return wrote;
-}
-
 // Items are sequences in order, then heads.
 void AttentionStage::fold_items(const StepContext& step, const Worker& worker, Items& items) const {
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t s = next / slot_.n_kv_heads, head = next % slot_.n_kv_heads;
     if (n_spans(step, s) == 0 || step.running[s] == 0) continue;
     const size_t size = span_floats(step, s);
-    AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
+    AttentionItem(spec_, slot_, step, whole(*step.batch, s, head, false),
                   reinterpret_cast<float*>(worker.scratch))
         .fold(gathered_of(step, s) + head * n_spans(step, s) * size);
   }

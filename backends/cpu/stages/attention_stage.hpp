@@ -19,22 +19,15 @@ class AttentionStage : public Stage {
   [[nodiscard]] size_t shared_bytes(const StageLimits& limits) const override;
 
  private:
-  void write(const StepContext& step, uint32_t token, uint32_t head, float* scratch) const;
   void write_items(const StepContext& step, const Worker& worker, Items& items) const;
   // Whether the items of a KV head write it, so that no phase stands between writing and reading.
   [[nodiscard]] bool items_write(const bp_batch& batch) const;
 
   void attend_items(const StepContext& step, const Worker& worker, Items& items) const;
-  void attend(const StepContext& step, const AttentionItem::Place& place, bool writes,
-              float* scratch) const;
 
   // Whether the spans of a sequence are items of their own, for each KV head.
   [[nodiscard]] bool splits(const StepContext& step) const;
   void gather_items(const StepContext& step, const Worker& worker, Items& items) const;
-  // Writes the tokens whose positions lie in the span, since nobody reads them in another. Answers
-  // whether there were any: then the scratch holds nothing of the span before.
-  bool write_span(const StepContext& step, const AttentionItem::Place& place, uint32_t span,
-                  float* scratch) const;
   void fold_items(const StepContext& step, const Worker& worker, Items& items) const;
   [[nodiscard]] Range spans(const StepContext& step, uint32_t sequence) const;
   [[nodiscard]] uint32_t n_spans(const StepContext& step, uint32_t sequence) const {

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/cpu_features.hpp"
@@ -74,6 +77,83 @@ TEST(AttentionKernels, GiveTheSameWhateverTheTuning) {
         for (const Kernels& kernels : ways) {
           EXPECT_EQ(gathered(kernels, kv, type, n_rows), expected)
               << isa_name(isa) << " type " << static_cast<int>(type) << ", " << n_rows << " rows";
+        }
+      }
+    }
+  }
+}
+
+// A row's softmax over positions [first, end) of a tile: its probabilities in the form of the type,
+// then the maximum, the sums and the factor.
+std::vector<float> softmaxed(const Kernels& kernels, KvType type, std::array<float, 64> scores,
+                             uint32_t first, uint32_t end) {
+  std::vector<float> sums(16, 0.25f);
+  float maximum = -std::numeric_limits<float>::infinity();
+  const float factor = kernels.softmax_tile[static_cast<int>(type)](
+      scores.data(), first, end, 0.05f, 0, &maximum, sums.data());
+  std::vector<float> all(scores.begin(), scores.end());
+  all.push_back(maximum);
+  all.insert(all.end(), sums.begin(), sums.end());
+  all.push_back(factor);
+  return all;
+}
+
+// What was left outside the range changes nothing, and nothing that comes out as 0 was subnormal on
+// the way, for which some processors take hundreds of cycles.
+TEST(AttentionKernels, SoftmaxTakesNothingFromOutsideItsRange) {
+  static_assert(kTilePositions == 64);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = conformance::normal_values("scores", kTilePositions);
+  for (const Isa isa : available_isas()) {
+    for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kQ8_0}) {
+      for (const auto& [first, end] : {std::pair{0u, 64u}, {0u, 33u}, {17u, 64u}, {5u, 6u}}) {
+        std::vector<float> expected;
+        for (const float outside :
+             {0.0f, 1e-40f, 1e30f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+          std::array<float, kTilePositions> scores{};
+          for (uint32_t p = 0; p < kTilePositions; ++p) {
+            scores[p] = p >= first && p < end ? x[p] : outside;
+          }
+          std::feclearexcept(FE_ALL_EXCEPT);
+          const std::vector<float> got = softmaxed(kernels_of(isa), type, scores, first, end);
+          EXPECT_FALSE(std::fetestexcept(FE_UNDERFLOW)) << isa_name(isa) << " " << outside;
+          if (expected.empty()) expected = got;
+          EXPECT_EQ(got, expected) << isa_name(isa) << " " << first << " " << outside;
+        }
+      }
+    }
+  }
+}
+
+// Bits of NaN in values that kernels for the type read beside positions [first, end).
+bool finite_beside(const Kernels& kernels, KvType type, uint32_t position, uint32_t first,
+                   uint32_t end) {
+  const bp_kv_slot slot{0, 1, kAttendedDims, kAttendedDims};
+  const std::array<int32_t, 1> blocks = {1};
+  KvCache kv({&slot, 1}, 1, kTilePositions, type, type);
+  EXPECT_TRUE(kv.allocate(std::array{2u}).ok());
+  const std::vector<float> key(kAttendedDims, 1);
+  std::vector<float> value = key;
+  value[kAttendedDims - 1] = std::numeric_limits<float>::quiet_NaN();
+  kv.store(kernels, 0, 0, 1, position, key.data(), value.data());
+  const KvTile tile = kv.tile(0, {blocks.data(), 0, 0}, 0, kTilePositions);
+  return kernels.values_finite[static_cast<int>(type)](tile, first, end);
+}
+
+// All that is multiplied is found, and a row that sees neither a NaN nor its neighbours does not
+// meet it where kernels read less than 32 positions at once.
+TEST(AttentionKernels, FindWhatIsNotFinite) {
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16}) {
+      for (const uint32_t first : {0u, 5u, 40u}) {
+        const uint32_t end = first + 7;
+        for (uint32_t p = 0; p < kTilePositions; ++p) {
+          const bool is_finite = finite_beside(kernels, type, p, first, end);
+          const uint32_t together = type != KvType::kBF16 ? 1 : isa == Isa::kAmx ? 32 : 2;
+          const bool is_read =
+              p >= first / together * together && p < (end + together - 1) / together * together;
+          EXPECT_EQ(is_finite, !is_read) << isa_name(isa) << " " << p << " of " << first;
         }
       }
     }

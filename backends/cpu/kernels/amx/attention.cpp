@@ -264,6 +264,8 @@ void set_attention_kernels(Kernels& kernels) {
   kernels.score_tile[i] = score_tile;
   kernels.softmax_tile[i] = softmax_tile<StorePairs>;
   kernels.accumulate_tile[i] = accumulate_tile;
+  kernels.values_finite[i] = values_finite_pairs<kSteps>;
+  kernels.wanting_rows[i] = 0;
 }
 
 }  // namespace bp::cpu::amx

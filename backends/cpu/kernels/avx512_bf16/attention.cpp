@@ -18,9 +18,12 @@ using namespace avx512;
 constexpr uint32_t kRows = 6;  // of queries, whose sums fit into registers
 
 // Vectors of 16 positions or columns beside them. Memory is read faster in the order in which it
-// lies: vector after vector.
+// lies: vector after vector; of products of floats, two of which add to a sum one after the other,
+// two side by side.
 template <class Rows>
-constexpr uint32_t kVectors = Rows::kAlone ? 1 : 4;
+constexpr uint32_t kVectors = !Rows::kAlone              ? 4
+                              : kByFloats<Rows::kTuning> ? 2
+                                                         : 1;
 
 constexpr ptrdiff_t kLineBytes = kPairElements * sizeof(uint16_t);
 
@@ -77,31 +80,43 @@ using Products = std::conditional_t<kByFloats<T>, FloatProducts, PairProducts>;
 // What is wanted after a tile may be more than the tile holds, or less. So the lines of a tile take
 // turns: the nth of n asks for the nth line wanted, the one n behind it and so on.
 
-// Keys, by groups.
+// Keys, by groups, G of which are read side by side.
+template <uint32_t G>
 class WantedKeys {
  public:
-  WantedKeys(const KvTile& tile, uint32_t group, uint32_t n_pairs) {
-    const uint32_t n = tile.end - tile.first, nth = group - tile.first;
-    const uint32_t n_wanted = tile.wanted_end - tile.wanted_first;
-    n_lines_ = nth < n_wanted ? (n_wanted - nth + n - 1) / n : 0;
-    const ptrdiff_t group_bytes = n_pairs * kLineBytes;
-    stride_ = n * group_bytes;
-    first_ = reinterpret_cast<const uint8_t*>(key_pairs(tile, group, 0)) + tile.ahead +
-             (ptrdiff_t{tile.wanted_first} - tile.first) * group_bytes;
+  WantedKeys(const KvTile& tile, uint32_t group, uint32_t n_pairs)
+      : n_pairs_(n_pairs), group_bytes_(n_pairs * kLineBytes) {
+    const uint32_t n = tile.end - tile.first, n_wanted = tile.wanted_end - tile.wanted_first;
+    stride_ = n * group_bytes_;
+    BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
+      const uint32_t nth = group + g - tile.first;
+      n_lines_[g] = nth < n_wanted ? (n_wanted - nth + n - 1) / n : 0;
+      first_[g] = reinterpret_cast<const uint8_t*>(key_pairs(tile, group + g, 0)) + tile.ahead +
+                  (ptrdiff_t{tile.wanted_first} - tile.first) * group_bytes_;
+    }
   }
+  // For what is wanted, and for what is soon read: behind a group's end the others' lines are read
+  // already.
   template <Tuning T>
-  __attribute__((always_inline)) void ask(uint32_t pair) const {
-    const uint8_t* line = first_ + pair * kLineBytes;
-    for (uint32_t i = 0; i < n_lines_; ++i, line += stride_) ask_next<T>(line);
+  __attribute__((always_inline)) void ask(uint32_t pair, const uint16_t* const (&keys)[G]) const {
+    const bool ends = pair + kNearBytes / kLineBytes >= n_pairs_;
+    const ptrdiff_t others = ends ? (G - 1) * group_bytes_ : 0;
+    BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
+      const uint8_t* line = first_[g] + pair * kLineBytes;
+      for (uint32_t i = 0; i < n_lines_[g]; ++i, line += stride_) ask_next<T>(line);
+      ask_near<T>(reinterpret_cast<const uint8_t*>(keys[g]) + others);
+    }
   }
 
  private:
-  const uint8_t* first_;
-  ptrdiff_t stride_;
-  uint32_t n_lines_;
+  const uint8_t* first_[G];
+  uint32_t n_lines_[G];
+  uint32_t n_pairs_;
+  ptrdiff_t group_bytes_, stride_;
 };
 
-// Values of 16 columns, by pairs of positions, n of which are read.
+// Values of C times 16 columns, by pairs of positions, n of which are read.
+template <uint32_t C>
 class WantedValues {
  public:
   WantedValues(const KvTile& tile, uint32_t column, uint32_t n)
@@ -116,14 +131,17 @@ class WantedValues {
     halves_[1] = has_high ? half(1) : half(0) + half_bytes;
   }
   template <Tuning T>
-  __attribute__((always_inline)) void ask(uint32_t nth) const {
+  __attribute__((always_inline)) void ask(uint32_t nth, const uint16_t* const (&values)[C]) const {
     for (uint32_t pair = first_ + nth; pair < end_; pair += n_) {
-      ask_next<T>(halves_[pair / kHalfPairs] + pair % kHalfPairs * kLineBytes);
+      const uint8_t* line = halves_[pair / kHalfPairs] + pair % kHalfPairs * kLineBytes;
+      BP_UNROLL for (uint32_t c = 0; c < C; ++c) ask_next<T>(line + c * kColumnsBytes);
     }
+    BP_UNROLL for (uint32_t c = 0; c < C; ++c) ask_near<T>(values[c]);
   }
 
  private:
   static constexpr uint32_t kGroupPairs = kHalfPairs / 2;
+  static constexpr ptrdiff_t kColumnsBytes = kHalfElements * sizeof(uint16_t);
   const uint8_t* halves_[2];
   uint32_t first_, end_, n_;
 };
@@ -137,7 +155,7 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) sums[m][g] = zero();
   }
-  const WantedKeys wanted(tile, group, n_pairs);
+  const WantedKeys<G> wanted(tile, group, n_pairs);
   for (uint32_t i = 0; i < n_pairs; ++i) {
     const uint16_t* keys[G];
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
@@ -146,10 +164,7 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
         Rows::template ask_ahead<kLineBytes>(tile, keys[g]);
       }
     }
-    if constexpr (Rows::kAlone) {
-      wanted.template ask<Rows::kTuning>(i);
-      ask_near<Rows::kTuning>(keys[0]);
-    }
+    if constexpr (Rows::kAlone) wanted.template ask<Rows::kTuning>(i, keys);
     Products<Rows::kTuning>::add(keys, queries, query_stride, i, sums);
   }
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
@@ -190,7 +205,7 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
       sums[m][c] = load(out + m * out_stride + column + 16 * c);
     }
   }
-  const WantedValues wanted(tile, column, end_pair - first_pair);
+  const WantedValues<C> wanted(tile, column, end_pair - first_pair);
   for (uint32_t i = first_pair; i < end_pair; ++i) {
     const uint16_t* values[C];
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
@@ -199,10 +214,7 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
         Rows::template ask_ahead<kLineBytes>(tile, values[c]);
       }
     }
-    if constexpr (Rows::kAlone) {
-      wanted.template ask<Rows::kTuning>(i - first_pair);
-      ask_near<Rows::kTuning>(values[0]);
-    }
+    if constexpr (Rows::kAlone) wanted.template ask<Rows::kTuning>(i - first_pair, values);
     Products<Rows::kTuning>::add(values, probabilities, kTilePositions, i, sums);
   }
   BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
@@ -238,6 +250,7 @@ void set(Kernels& kernels) {
   kernels.score_tile[i] = score_tile<T>;
   kernels.softmax_tile[i] = softmax_tile<typename Products<T>::Probabilities>;
   kernels.accumulate_tile[i] = accumulate_tile<T>;
+  kernels.wanting_rows[i] = T == Tuning::kIntel ? kRows : 0;  // measured
 }
 
 }  // namespace
