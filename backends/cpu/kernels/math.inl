@@ -1,5 +1,5 @@
-// Elementary functions on 16 lanes. NaN gives NaN. Nothing on the way to a result that is normal or
-// 0 is subnormal, for which Intel's processors take hundreds of cycles.
+// Elementary functions on 16 lanes. NaN gives NaN. Powers that come out as 0 are not subnormal on
+// the way, for which Intel's processors take hundreds of cycles.
 #pragma once
 
 #include "backplane/ops.h"

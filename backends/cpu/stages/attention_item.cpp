@@ -111,7 +111,7 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
 
 void AttentionItem::run(bool follows) {
   const Range all = spans();
-  if (!follows || !asks_well()) step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin));
+  if (!follows || !asks_enough()) step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin));
   load_queries();
   if (all.end - all.begin == 1) {
     gather(all.begin, span_);
@@ -206,7 +206,7 @@ void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
   tile.wanted_end = (std::min(next.end - begin, kTilePositions) + kKvLanes - 1) / kKvLanes;
 }
 
-bool AttentionItem::asks_well() const {
+bool AttentionItem::asks_enough() const {
   return n_rows_ <= std::min(kernels_.wanting_rows[k_type_], kernels_.wanting_rows[v_type_]);
 }
 

@@ -85,7 +85,8 @@ class AttentionItem {
   [[nodiscard]] NextRead after_block(uint32_t position) const;
   // Tells the tile of positions from `first` on what is read after it.
   void look_ahead(uint32_t first, KvTile& tile) const;
-  [[nodiscard]] bool asks_well() const;
+  // Whether tiles ask for all that is read after them.
+  [[nodiscard]] bool asks_enough() const;
   void write_tile(uint32_t first) const;
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);

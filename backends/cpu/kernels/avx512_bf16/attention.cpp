@@ -21,9 +21,7 @@ constexpr uint32_t kRows = 6;  // of queries, whose sums fit into registers
 // lies: vector after vector; of products of floats, two of which add to a sum one after the other,
 // two side by side.
 template <class Rows>
-constexpr uint32_t kVectors = !Rows::kAlone              ? 4
-                              : kByFloats<Rows::kTuning> ? 2
-                                                         : 1;
+constexpr uint32_t kVectors = Rows::kAlone ? (kByFloats<Rows::kTuning> ? 2 : 1) : 4;
 
 constexpr ptrdiff_t kLineBytes = kPairElements * sizeof(uint16_t);
 
