@@ -1,4 +1,4 @@
-// Where keys and values of bf16 in pairs stand in a tile.
+// Where keys and values of bf16 in pairs stand in a tile, and whether values are finite.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_table.hpp"

@@ -30,7 +30,7 @@ class AttentionItem {
     uint32_t kv_head;
     // Writes the tokens' keys and values just before it reads their tile, which has been asked for
     // by then. Precondition: k_head_dim is at most kMostWritten.
-    bool writes;
+    bool writes = false;
   };
   static constexpr uint32_t kMostWritten = kMaxQueryRows * kTilePositions;
 

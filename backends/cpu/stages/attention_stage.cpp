@@ -49,10 +49,8 @@ class ItemsBySequence {
   uint32_t sequence_ = 0, first_ = 0;
 };
 
-AttentionItem::Place whole(const bp_batch& batch, uint32_t sequence, uint32_t kv_head,
-                           bool writes) {
-  return {
-      sequence, {batch.query_start[sequence], batch.query_start[sequence + 1]}, kv_head, writes};
+AttentionItem::Place whole(const bp_batch& batch, uint32_t sequence, uint32_t kv_head) {
+  return {sequence, {batch.query_start[sequence], batch.query_start[sequence + 1]}, kv_head};
 }
 
 }  // namespace
@@ -161,7 +159,7 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
 }
 
 Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
-  const Range tokens = whole(*step.batch, sequence, 0, false).tokens;
+  const Range tokens = whole(*step.batch, sequence, 0).tokens;
   if (tokens.begin == tokens.end) return {0, 0};
   return AttentionItem::spans(spec_, *step.batch, sequence, tokens);
 }
@@ -207,7 +205,9 @@ void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
     if (step.running[s] == 0) continue;
     const uint32_t n = n_spans(step, s), nth = item % n, span = spans(step, s).begin + nth;
     const bool continues = nth > 0 && next == last + 1;
-    AttentionItem(spec_, slot_, step, whole(batch, s, item / n, writes), scratch)
+    AttentionItem::Place place = whole(batch, s, item / n);
+    place.writes = writes;
+    AttentionItem(spec_, slot_, step, place, scratch)
         .gather(span, continues, gathered_of(step, s) + item * span_floats(step, s));
     last = next;
   }
@@ -228,7 +228,7 @@ void AttentionStage::fold_items(const StepContext& step, const Worker& worker, I
     const uint32_t s = next / slot_.n_kv_heads, head = next % slot_.n_kv_heads;
     if (n_spans(step, s) == 0 || step.running[s] == 0) continue;
     const size_t size = span_floats(step, s);
-    AttentionItem(spec_, slot_, step, whole(*step.batch, s, head, false),
+    AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
                   reinterpret_cast<float*>(worker.scratch))
         .fold(gathered_of(step, s) + head * n_spans(step, s) * size);
   }

@@ -85,8 +85,9 @@ TEST(AttentionKernels, GiveTheSameWhateverTheTuning) {
 
 // A row's softmax over positions [first, end) of a tile: its probabilities in the form of the type,
 // then the maximum, the sums and the factor.
-std::vector<float> softmaxed(const Kernels& kernels, KvType type, std::array<float, 64> scores,
-                             uint32_t first, uint32_t end) {
+std::vector<float> softmaxed(const Kernels& kernels, KvType type,
+                             std::array<float, kTilePositions> scores, uint32_t first,
+                             uint32_t end) {
   std::vector<float> sums(16, 0.25f);
   float maximum = -std::numeric_limits<float>::infinity();
   const float factor = kernels.softmax_tile[static_cast<int>(type)](
@@ -101,12 +102,12 @@ std::vector<float> softmaxed(const Kernels& kernels, KvType type, std::array<flo
 // What was left outside the range changes nothing, and nothing that comes out as 0 was subnormal on
 // the way, for which some processors take hundreds of cycles.
 TEST(AttentionKernels, SoftmaxTakesNothingFromOutsideItsRange) {
-  static_assert(kTilePositions == 64);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::vector<float> x = conformance::normal_values("scores", kTilePositions);
   for (const Isa isa : available_isas()) {
     for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kQ8_0}) {
-      for (const auto& [first, end] : {std::pair{0u, 64u}, {0u, 33u}, {17u, 64u}, {5u, 6u}}) {
+      for (const auto& [first, end] :
+           {std::pair{0u, kTilePositions}, {0u, 33u}, {17u, kTilePositions}, {5u, 6u}}) {
         std::vector<float> expected;
         for (const float outside :
              {0.0f, 1e-40f, 1e30f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
@@ -125,7 +126,7 @@ TEST(AttentionKernels, SoftmaxTakesNothingFromOutsideItsRange) {
   }
 }
 
-// Bits of NaN in values that kernels for the type read beside positions [first, end).
+// What kernels find of values for positions [first, end), one of which or beside which is a NaN.
 bool finite_beside(const Kernels& kernels, KvType type, uint32_t position, uint32_t first,
                    uint32_t end) {
   const bp_kv_slot slot{0, 1, kAttendedDims, kAttendedDims};
@@ -140,8 +141,8 @@ bool finite_beside(const Kernels& kernels, KvType type, uint32_t position, uint3
   return kernels.values_finite[static_cast<int>(type)](tile, first, end);
 }
 
-// All that is multiplied is found, and a row that sees neither a NaN nor its neighbours does not
-// meet it where kernels read less than 32 positions at once.
+// Whether all is finite that is read: positions, pairs of them or, in tile registers, halves of a
+// tile; a NaN beyond that does not matter.
 TEST(AttentionKernels, FindWhatIsNotFinite) {
   for (const Isa isa : available_isas()) {
     const Kernels& kernels = kernels_of(isa);

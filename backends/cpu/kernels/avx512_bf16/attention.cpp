@@ -83,7 +83,7 @@ template <uint32_t G>
 class WantedKeys {
  public:
   WantedKeys(const KvTile& tile, uint32_t group, uint32_t n_pairs)
-      : n_pairs_(n_pairs), group_bytes_(n_pairs * kLineBytes) {
+      : group_bytes_(n_pairs * kLineBytes) {
     const uint32_t n = tile.end - tile.first, n_wanted = tile.wanted_end - tile.wanted_first;
     stride_ = n * group_bytes_;
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
@@ -97,7 +97,7 @@ class WantedKeys {
   // already.
   template <Tuning T>
   __attribute__((always_inline)) void ask(uint32_t pair, const uint16_t* const (&keys)[G]) const {
-    const bool ends = pair + kNearBytes / kLineBytes >= n_pairs_;
+    const bool ends = pair * kLineBytes + ptrdiff_t{kNearBytes} >= group_bytes_;
     const ptrdiff_t others = ends ? (G - 1) * group_bytes_ : 0;
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
       const uint8_t* line = first_[g] + pair * kLineBytes;
@@ -109,7 +109,6 @@ class WantedKeys {
  private:
   const uint8_t* first_[G];
   uint32_t n_lines_[G];
-  uint32_t n_pairs_;
   ptrdiff_t group_bytes_, stride_;
 };
 
