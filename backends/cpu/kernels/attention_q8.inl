@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kv_quantize.inl"
+#include "backends/cpu/kernels/sum_scale.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
@@ -18,8 +19,8 @@ struct Words4 {
   static constexpr uint32_t kParts = 2;
   static void load(const uint8_t* words, U8x64 (&parts)[kParts]) {
     const U8x64 both = load_bytes(words);
-    parts[0] = low_nibbles(both);
-    parts[1] = high_nibbles(both);
+    parts[0] = bits_of<0, 4, 0>(both);
+    parts[1] = bits_of<4, 4, 0>(both);
   }
   static I32x16 add(I32x16 sum, U8x64 integers, const int32_t* factors) {
     return dot(sum, integers, factors);
@@ -35,7 +36,7 @@ struct Keys8 {
   static I32x16 add(I32x16 sum, U8x64 keys, const int32_t* query) {
     return dot_signed(sum, keys, query);
   }
-  // Where a sum begins, given -128 times the query's sum of integers.
+  // What a sum begins with, given -128 times the query's sum of integers.
   static int32_t begin(int32_t offset) { return kSignedAsUnsigned ? offset : 0; }
 };
 
@@ -72,7 +73,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
     I32x16 all[M][G];
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const QueryRecord query{records + m * query_stride};
-      const I32x16 begin = broadcast_int(Keys::begin(query.offset()));
+      const I32x16 begin = broadcast_int(kSumStart + Keys::begin(query.offset()));
       BP_UNROLL for (uint32_t g = 0; g < G; ++g) all[m][g] = begin;
     }
     for (uint32_t k = 0; k < n; ++k) {
@@ -94,12 +95,11 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
     }
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
       const uint16_t* scales = tile.key_scales[group + g] + size_t{b} * tile.scale_stride;
-      const F32x16 scale = load_f16(scales);
+      const SumScale<> scale(load_f16(scales));
       Rows::template ask_ahead<32>(tile, scales);
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
-        const F32x16 sum = mul(to_float(all[m][g]), query.scale());
-        sums[m][g] = fma(sum, scale, sums[m][g]);
+        sums[m][g] = fma(scale.times(all[m][g]), query.scale(), sums[m][g]);
       }
     }
   }

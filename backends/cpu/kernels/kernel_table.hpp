@@ -41,7 +41,9 @@ inline constexpr uint32_t kValuePairPositions = 32;
 //     int8  q[8][n][4]      four consecutive columns of each row in a word
 //     float scale[n]        x = scale * q
 //     float sum[n]          scale * sum of the 32 q
-//     int32 offset[3][n]    -128 * sum of the 32 q, of the first 16 and of the other 16
+//     int32 start[3][n]     where sums of products begin with weights' quants 128 above their
+//                           values: the instruction set's kSumStart - 128 * sum of the 32 q, of the
+//                           first 16 and of the other 16
 // Panels of kTileRows rows hold int8 q[n][32] instead, as tile registers take it.
 // A second record holds what rounding left of the rows in which the block has an outlier, a value
 // above kOutlierRatio times the row's root mean square, and zeros for the other rows. Outliers come

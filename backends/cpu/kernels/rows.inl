@@ -76,8 +76,9 @@ inline void store_quants(I32x16 low, I32x16 high, int32_t* record, uint32_t n, u
   for (uint32_t k = 0; k < 8; ++k) record[k * n + t] = words[k];
 }
 
-inline I32x16 times_minus_128(I32x16 x) {
-  return shift_left<7>(sub(broadcast_int(0), x));
+// Where products begin whose other quants lie 128 above their values.
+inline I32x16 starts_of(I32x16 sums) {
+  return sub(broadcast_int(kSumStart), shift_left<7>(sums));
 }
 
 // Writes row t's share of the records; returns the sums of the halves.
@@ -88,10 +89,10 @@ inline F32x16 store_group(const GroupQuants& group, int32_t* const* records, uin
   const I32x16 both = add(halves, swap_neighbours(halves));
   const F32x16 scale = load(group.scale);
   alignas(64) float sums[kGroupHalves];
-  alignas(64) int32_t offsets[kGroupHalves], of_halves[kGroupHalves];
+  alignas(64) int32_t starts[kGroupHalves], of_halves[kGroupHalves];
   store(sums, mul(scale, to_float(both)));
-  store_ints(offsets, times_minus_128(both));
-  store_ints(of_halves, times_minus_128(halves));
+  store_ints(starts, starts_of(both));
+  store_ints(of_halves, starts_of(halves));
   BP_UNROLL for (uint32_t b = 0; b < kHalfSumBlocks; ++b) {
     int32_t* const record = records[b];
     if (record == nullptr) continue;
@@ -99,7 +100,7 @@ inline F32x16 store_group(const GroupQuants& group, int32_t* const* records, uin
     auto* floats = reinterpret_cast<float*>(record);
     floats[8 * n + t] = group.scale[2 * b];
     floats[9 * n + t] = sums[2 * b];
-    record[10 * n + t] = offsets[2 * b];
+    record[10 * n + t] = starts[2 * b];
     record[11 * n + t] = of_halves[2 * b];
     record[12 * n + t] = of_halves[2 * b + 1];
   }

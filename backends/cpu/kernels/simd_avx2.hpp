@@ -23,6 +23,8 @@ inline constexpr bool kIsTuned = true;                // or one Tuning for all
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 2;
 inline constexpr uint32_t kFloatColumns = 2;
+inline constexpr int32_t kSumStart = 0;  // sums of products are converted
+inline constexpr float kSumStartValue = 0;
 inline constexpr uint32_t kTablePanel = UINT32_MAX;
 #ifdef __AVXVNNI__
 inline constexpr uint32_t kMaxPanel = 4;
@@ -365,52 +367,29 @@ inline U8x64 load_bytes(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
-inline U8x64 low_nibbles(U8x64 x) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+// Bits [From, From + N) of each byte, moved to [To, To + N).
+template <int From, int N, int To>
+inline __m256i bits_of(__m256i bytes) {
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << N) - 1) << To));
+  if constexpr (From < To) return _mm256_and_si256(_mm256_slli_epi16(bytes, To - From), mask);
+  if constexpr (From > To) return _mm256_and_si256(_mm256_srli_epi16(bytes, From - To), mask);
+  return _mm256_and_si256(bytes, mask);
 }
-inline U8x64 high_nibbles(U8x64 x) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), mask),
-          _mm256_and_si256(_mm256_srli_epi16(x.b, 4), mask)};
+template <int From, int N, int To>
+inline U8x64 bits_of(U8x64 bytes) {
+  return {bits_of<From, N, To>(bytes.a), bits_of<From, N, To>(bytes.b)};
 }
-// x | Value in the bytes of which bit K is set in bits.
-template <int K, int Value>
-inline U8x64 or_bit(U8x64 x, U8x64 bits) {
-  constexpr int kDown = K - __builtin_ctz(Value);
-  const auto add = [](__m256i own, __m256i from) {
-    const __m256i moved = kDown < 0 ? _mm256_slli_epi16(from, kDown < 0 ? -kDown : 0)
-                                    : _mm256_srli_epi16(from, kDown < 0 ? 0 : kDown);
-    return _mm256_or_si256(own, _mm256_and_si256(moved, _mm256_set1_epi8(Value)));
-  };
-  return {add(x.a, bits.a), add(x.b, bits.b)};
-}
-// Bits [2*I, 2*I + 2) of each byte.
-template <int I>
-inline U8x64 pair(U8x64 pairs) {
-  const __m256i mask = _mm256_set1_epi8(3);
-  return {_mm256_and_si256(_mm256_srli_epi16(pairs.a, 2 * I), mask),
-          _mm256_and_si256(_mm256_srli_epi16(pairs.b, 2 * I), mask)};
+// x with these bits where it has zeros.
+template <int From, int N, int To>
+inline U8x64 or_bits_of(U8x64 x, U8x64 bytes) {
+  return {_mm256_or_si256(x.a, bits_of<From, N, To>(bytes.a)),
+          _mm256_or_si256(x.b, bits_of<From, N, To>(bytes.b))};
 }
 // Of 16 bytes, aligned to 16, those that the indices, below 16, name.
 inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
   const __m256i values =
       _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
   return {_mm256_shuffle_epi8(values, indices.a), _mm256_shuffle_epi8(values, indices.b)};
-}
-template <int I>
-inline __m256i pair_at_16(__m256i pairs) {
-  if constexpr (I < 2) {
-    return _mm256_and_si256(_mm256_slli_epi16(pairs, 4 - 2 * I), _mm256_set1_epi8(0x30));
-  } else {
-    return _mm256_and_si256(_mm256_srli_epi16(pairs, 2 * I - 4), _mm256_set1_epi8(0x30));
-  }
-}
-// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
-template <int I>
-inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
-  return {_mm256_or_si256(x.a, pair_at_16<I>(pairs.a)),
-          _mm256_or_si256(x.b, pair_at_16<I>(pairs.b))};
 }
 #ifdef __AVXVNNI__
 // Signed bytes in the form that dot_signed takes: moved up by 128.

@@ -23,6 +23,10 @@ inline constexpr bool kSignedAsUnsigned = true;
 inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
 inline constexpr uint32_t kTablePanel = 3;  // rows from which tables of multiples pay
+// Integer sums, which are below 2^22, begin at the bits of the float 1.5 * 2^23 and end at those of
+// kSumStartValue + sum: the product with a scale takes that off again, and nothing is converted.
+inline constexpr int32_t kSumStart = 0x4b400000;
+inline constexpr float kSumStartValue = 12582912.0f;
 
 struct F32x16 {
   __m512 v;
@@ -307,25 +311,25 @@ inline U8x64 mul_bytes(U8x64 x, Factors factors) {
   const __m512i odd = _mm512_mullo_epi16(_mm512_and_si512(x.v, upper), both);
   return {_mm512_or_si512(odd, _mm512_andnot_si512(upper, _mm512_mullo_epi16(x.v, both)))};
 }
-inline U8x64 low_nibbles(U8x64 x) {
-  return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))};
+constexpr char byte_mask(int n, int from) {
+  return static_cast<char>(((1 << n) - 1) << from);
 }
-inline U8x64 high_nibbles(U8x64 x) {
-  return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
+template <int From, int To>
+inline __m512i move_bits(__m512i bytes) {
+  if constexpr (From < To) return _mm512_slli_epi16(bytes, To - From);
+  if constexpr (From > To) return _mm512_srli_epi16(bytes, From - To);
+  return bytes;
 }
-// x | Value in the bytes of which bit K is set in bits.
-template <int K, int Value>
-inline U8x64 or_bit(U8x64 x, U8x64 bits) {
-  constexpr int kDown = K - __builtin_ctz(Value);
-  const __m512i moved = kDown < 0 ? _mm512_slli_epi16(bits.v, kDown < 0 ? -kDown : 0)
-                                  : _mm512_srli_epi16(bits.v, kDown < 0 ? 0 : kDown);
-  // x | (moved & Value)
-  return {_mm512_ternarylogic_epi32(x.v, moved, _mm512_set1_epi8(Value), 0xf8)};
+// Bits [From, From + N) of each byte, moved to [To, To + N), and x with them where it has zeros.
+template <int From, int N, int To>
+inline U8x64 bits_of(U8x64 bytes) {
+  return {_mm512_and_si512(move_bits<From, To>(bytes.v), _mm512_set1_epi8(byte_mask(N, To)))};
 }
-// Bits [2*I, 2*I + 2) of each byte.
-template <int I>
-inline U8x64 pair(U8x64 pairs) {
-  return {_mm512_and_si512(_mm512_srli_epi16(pairs.v, 2 * I), _mm512_set1_epi8(3))};
+template <int From, int N, int To>
+inline U8x64 or_bits_of(U8x64 x, U8x64 bytes) {
+  const __m512i moved = move_bits<From, To>(bytes.v);
+  // x | (moved & mask)
+  return {_mm512_ternarylogic_epi32(x.v, moved, _mm512_set1_epi8(byte_mask(N, To)), 0xf8)};
 }
 // A factor below 64 in each lane: its multiples by 0, 1, 2 and 3.
 inline U8x64 multiples_of(Factors factors) {
@@ -345,17 +349,6 @@ inline U8x64 multiples_at(U8x64 multiples, U8x64 pairs) {
 inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
   const __m128i values = _mm_load_si128(reinterpret_cast<const __m128i*>(table));
   return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), indices.v)};
-}
-// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
-template <int I>
-inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
-  __m512i shifted;
-  if constexpr (I < 2) {
-    shifted = _mm512_slli_epi16(pairs.v, 4 - 2 * I);
-  } else {
-    shifted = _mm512_srli_epi16(pairs.v, 2 * I - 4);
-  }
-  return {_mm512_or_si512(x.v, _mm512_and_si512(shifted, _mm512_set1_epi8(0x30)))};
 }
 // Signed bytes in the form that dot_signed takes: moved up by 128.
 inline U8x64 prepare_signed(U8x64 x) {

@@ -24,6 +24,8 @@ inline constexpr bool kSignedAsUnsigned = false;
 inline constexpr int32_t kCountsMiddle = 127;
 inline constexpr bool kSumsPairs = false;
 inline constexpr uint32_t kTablePanel = UINT32_MAX;
+inline constexpr int32_t kSumStart = 0;  // sums of products are converted
+inline constexpr float kSumStartValue = 0;
 
 struct F32x16 {
   float32x4_t v[4];
@@ -338,50 +340,28 @@ inline void store_counts(uint8_t* p, I32x16 x) {
 inline U8x64 load_bytes(const uint8_t* p) {
   return quarters<U8x64>([&](int i) { return vld1q_u8(p + 16 * i); });
 }
-inline U8x64 low_nibbles(U8x64 x) {
-  return quarters<U8x64>([&](int i) { return vandq_u8(x.v[i], vdupq_n_u8(15)); });
+// Bits [From, From + N) of each byte, moved to [To, To + N).
+template <int From, int N, int To>
+inline uint8x16_t bits_of(uint8x16_t bytes) {
+  const uint8x16_t mask = vdupq_n_u8(((1 << N) - 1) << To);
+  if constexpr (From < To) return vandq_u8(vshlq_n_u8(bytes, To - From), mask);
+  if constexpr (From > To && From + N == 8 && To == 0) return vshrq_n_u8(bytes, From);
+  if constexpr (From > To) return vandq_u8(vshrq_n_u8(bytes, From - To), mask);
+  return vandq_u8(bytes, mask);
 }
-inline U8x64 high_nibbles(U8x64 x) {
-  return quarters<U8x64>([&](int i) { return vshrq_n_u8(x.v[i], 4); });
+template <int From, int N, int To>
+inline U8x64 bits_of(U8x64 bytes) {
+  return quarters<U8x64>([&](int i) { return bits_of<From, N, To>(bytes.v[i]); });
 }
-// x | Value in the bytes of which bit K is set in bits.
-template <int K, int Value>
-inline U8x64 or_bit(U8x64 x, U8x64 bits) {
-  return quarters<U8x64>([&](int i) {
-    const uint8x16_t set = vtstq_u8(bits.v[i], vdupq_n_u8(1 << K));
-    return vorrq_u8(x.v[i], vandq_u8(set, vdupq_n_u8(Value)));
-  });
-}
-// Bits [2*I, 2*I + 2) of each byte.
-template <int I>
-inline U8x64 pair(U8x64 pairs) {
-  return quarters<U8x64>([&](int i) {
-    if constexpr (I == 0) {
-      return vandq_u8(pairs.v[i], vdupq_n_u8(3));
-    } else {
-      return vandq_u8(vshrq_n_u8(pairs.v[i], 2 * I), vdupq_n_u8(3));
-    }
-  });
+// x with these bits where it has zeros.
+template <int From, int N, int To>
+inline U8x64 or_bits_of(U8x64 x, U8x64 bytes) {
+  return quarters<U8x64>([&](int i) { return vorrq_u8(x.v[i], bits_of<From, N, To>(bytes.v[i])); });
 }
 // Of 16 bytes those that the indices, below 16, name.
 inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
   const uint8x16_t values = vld1q_u8(table);
   return quarters<U8x64>([&](int i) { return vqtbl1q_u8(values, indices.v[i]); });
-}
-template <int I>
-inline uint8x16_t pair_at_16(uint8x16_t pairs) {
-  if constexpr (I < 2) {
-    return vandq_u8(vshlq_n_u8(pairs, 4 - 2 * I), vdupq_n_u8(0x30));
-  } else if constexpr (I == 2) {
-    return vandq_u8(pairs, vdupq_n_u8(0x30));
-  } else {
-    return vandq_u8(vshrq_n_u8(pairs, 2), vdupq_n_u8(0x30));
-  }
-}
-// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
-template <int I>
-inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
-  return quarters<U8x64>([&](int i) { return vorrq_u8(x.v[i], pair_at_16<I>(pairs.v[i])); });
 }
 // Signed bytes in the form that dot_signed takes: as they are.
 inline U8x64 prepare_signed(U8x64 x) {

@@ -22,6 +22,8 @@ inline constexpr bool kSignedAsUnsigned = false;
 inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
 inline constexpr uint32_t kTablePanel = UINT32_MAX;
+inline constexpr int32_t kSumStart = 0;  // sums of products are converted
+inline constexpr float kSumStartValue = 0;
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
@@ -337,21 +339,15 @@ __attribute__((noinline)) inline void store_counts(uint8_t* p, I32x16 x) {
 inline U8x64 load_bytes(const uint8_t* p) {
   return {read<Bytes>(p)};
 }
-inline U8x64 low_nibbles(U8x64 x) {
-  return {x.v & 15};
+// Bits [From, From + N) of each byte, moved to [To, To + N).
+template <int From, int N, int To>
+inline U8x64 bits_of(U8x64 bytes) {
+  return {(bytes.v >> From & static_cast<uint8_t>((1 << N) - 1)) << To};
 }
-inline U8x64 high_nibbles(U8x64 x) {
-  return {x.v >> 4};
-}
-// x | Value in the bytes of which bit K is set in bits.
-template <int K, int Value>
-inline U8x64 or_bit(U8x64 x, U8x64 bits) {
-  return {x.v | (Bytes)((bits.v >> K & 1) * static_cast<uint8_t>(Value))};
-}
-// Bits [2*I, 2*I + 2) of each byte.
-template <int I>
-inline U8x64 pair(U8x64 pairs) {
-  return {(pairs.v >> (2 * I)) & 3};
+// x with these bits where it has zeros.
+template <int From, int N, int To>
+inline U8x64 or_bits_of(U8x64 x, U8x64 bytes) {
+  return {x.v | bits_of<From, N, To>(bytes).v};
 }
 // Not inlined, here and below: compilers would take minutes for the many kernels.
 __attribute__((noinline)) inline void replace_by_table(const uint8_t* table, uint8_t* bytes) {
@@ -363,11 +359,6 @@ inline U8x64 look_up(const uint8_t* table, U8x64 indices) {
   __builtin_memcpy(bytes, &indices.v, sizeof bytes);
   replace_by_table(table, bytes);
   return {read<Bytes>(bytes)};
-}
-// x | bits [2*I, 2*I + 2) of each byte of pairs, shifted to weigh 16.
-template <int I>
-inline U8x64 or_pair(U8x64 x, U8x64 pairs) {
-  return {x.v | (((pairs.v >> (2 * I)) & 3) << 4)};
 }
 // Signed bytes in the form that dot_signed takes: as they are.
 inline U8x64 prepare_signed(U8x64 x) {

@@ -2,6 +2,7 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/strip_formats.inl"
+#include "backends/cpu/kernels/sum_scale.inl"
 #include "backends/cpu/kernels/unpacked_strip.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
@@ -19,8 +20,8 @@ struct PanelRecord {
   [[nodiscard]] F32x16 sum(uint32_t t) const {
     return broadcast(reinterpret_cast<const float*>(words)[9 * N + t]);
   }
-  // For quants that are 128 above their values, of a half (0 or 1) of the block or of both (-1).
-  [[nodiscard]] I32x16 offset(int half, uint32_t t) const {
+  // Of sums of a half (0 or 1) of the block or of both (-1), with quants 128 above their values.
+  [[nodiscard]] I32x16 start(int half, uint32_t t) const {
     return broadcast_int(words[(11 + half) * N + t]);
   }
 };
@@ -177,14 +178,21 @@ __attribute__((always_inline)) inline void sum_columns(Records<S> records, uint3
   }
 }
 
-// Starts sums at what the quants' offset adds, so that they end exact.
-template <class W, uint32_t N, uint32_t S>
+// Panels have sums' starts for an offset of 128.
+template <class W>
+constexpr int offset_shift = __builtin_ctz(128 / (W::kOffset == 0 ? 128 : W::kOffset));
+
+// Starts sums at Start, less what the quants' offset adds.
+template <class W, uint32_t N, uint32_t S, int32_t Start = kSumStart>
 __attribute__((always_inline)) inline void start_sums(PanelRecord<N> x, int half, I32x16* sums) {
+  constexpr int kShift = offset_shift<W>;
+  constexpr int32_t kRest = Start - (kSumStart >> kShift);
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    I32x16 sum = broadcast_int(0);
+    I32x16 sum = broadcast_int(Start);
     if constexpr (W::kOffset != 0) {
-      sum = x.offset(half, t);
-      if constexpr (W::kOffset != 128) sum = shift_right<__builtin_ctz(128 / W::kOffset)>(sum);
+      sum = x.start(half, t);
+      if constexpr (kShift != 0) sum = shift_right<kShift>(sum);
+      if constexpr (kRest != 0) sum = add(sum, broadcast_int(kRest));
     }
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) sums[s * N + t] = sum;
   }
@@ -193,9 +201,9 @@ __attribute__((always_inline)) inline void start_sums(PanelRecord<N> x, int half
 template <class W, uint32_t N>
 __attribute__((always_inline)) inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x,
                                                 const I32x16* sums, F32x16* y) {
-  const F32x16 scale = W::scale(record, b, 0);
+  const SumScale<W::kWideScale> scale(unit_scale<W>(record, b, 0));
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-    y[t] = fma(to_float(sums[t]), mul(scale, x.scale(t)), y[t]);
+    y[t] = fma(scale.times(sums[t]), x.scale(t), y[t]);
   }
   if constexpr (W::kHasMinimum) {
     const F32x16 minimum = W::minimum(record, b);
@@ -223,7 +231,10 @@ template <class W, uint32_t N, uint32_t S, int Half, class Asks>
 inline void add_half_of_factors(Records<S> records, uint32_t b, Asks& asks, PanelRecord<N> x,
                                 I32x16* totals) {
   I32x16 sums[S * N];
-  start_sums<W, N, S>(x, Half, sums);
+  // Factors multiply the lower 16 bits.
+  constexpr int32_t kStart = W::kOffset == 0 ? 0 : kSumStart >> offset_shift<W>;
+  static_assert((kStart & 0xffff) == 0);
+  start_sums<W, N, S, kStart>(x, Half, sums);
   sum_columns<W, N, S, 4 * Half, 4 * Half + 4>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
     const Factors factors = W::factors(records.of[s], b, Half);
@@ -255,12 +266,12 @@ template <class W, uint32_t N, uint32_t S, class Asks>
 __attribute__((always_inline)) inline void sum_with_factors(Records<S> records, uint32_t b,
                                                             Asks& asks, PanelRecord<N> x,
                                                             I32x16* sums) {
+  BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) sums[i] = broadcast_int(0);
   if constexpr (W::kLargest == 3 && N >= kTablePanel) {
-    start_sums<W, N, S>(x, -1, sums);
+    static_assert(W::kOffset == 0);
     sum_multiples<W, N, S, 0>(records, b, asks, x, sums);
     sum_multiples<W, N, S, 1>(records, b, asks, x, sums);
   } else {
-    BP_UNROLL for (uint32_t i = 0; i < S * N; ++i) sums[i] = broadcast_int(0);
     add_half_of_factors<W, N, S, 0>(records, b, asks, x, sums);
     add_half_of_factors<W, N, S, 1>(records, b, asks, x, sums);
   }
@@ -276,17 +287,16 @@ __attribute__((always_inline)) inline void dot_block_of_halves(Records<S> record
   start_sums<W, N, S>(x, 0, sums);
   sum_columns<W, N, S, 0, 4>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-    const F32x16 first = W::scale(records.of[s], b, 0);
-    BP_UNROLL for (uint32_t i = s * N; i < (s + 1) * N; ++i) both[i] =
-        mul(to_float(sums[i]), first);
+    const SumScale<W::kWideScale> first(unit_scale<W>(records.of[s], b, 0));
+    BP_UNROLL for (uint32_t i = s * N; i < (s + 1) * N; ++i) both[i] = first.times(sums[i]);
   }
   start_sums<W, N, S>(x, 1, sums);
   sum_columns<W, N, S, 4, 8>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-    const F32x16 second = W::scale(records.of[s], b, 1);
+    const F32x16 second = unit_scale<W>(records.of[s], b, 1);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
       const uint32_t i = s * N + t;
-      y[i] = fma(fma(to_float(sums[i]), second, both[i]), x.scale(t), y[i]);
+      y[i] = fma(fma(value_of(sums[i]), second, both[i]), x.scale(t), y[i]);
     }
   }
 }

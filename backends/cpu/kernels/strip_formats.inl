@@ -10,14 +10,14 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // A format is a form of scales and a form of quants. For block b of a record they give
-//   scale(record, b, half): of 32 columns, or with kHalves of 16
+//   scale(record, b, half): of 32 columns, or with kHalves of 16; kWideScale: as SumScale says
 //   factors(record, b, half) where kHalfFactors: integers that each 16 columns have on top of it,
 //     small enough for quants times factors to be bytes
 //   minimum(record, b) where kHasMinimum: of 32 columns; with kHalfFactors of all the record's,
 //     times minimum_factors(record, b): pairs of integers below 16, of its first 16 and its others
-//   quants<k>(body): columns 4k..4k+3 of 16 rows, unsigned and kOffset above their values; with
-//   kSigned in the form that dot_signed takes, and signed_quants as they are; kSteps says how many
-//   they take
+//   quants<k>(body): columns 4k..4k+3 of 16 rows, kUnit times what is multiplied by scales,
+//   unsigned and kOffset above their values; with kSigned in the form that dot_signed takes, and
+//   signed_quants as they are; kSteps says how many they take
 
 template <StripLayout Layout>
 struct Shape {
@@ -27,6 +27,7 @@ struct Shape {
   static constexpr bool kHasMinimum = false;
   static constexpr bool kHalves = false;
   static constexpr bool kHalfFactors = false;
+  static constexpr bool kWideScale = false;
   static const uint8_t* body(const uint8_t* record, uint32_t b) {
     return record + kShape.header_bytes + b * kShape.body_bytes;
   }
@@ -35,6 +36,15 @@ struct Shape {
 // Scale, and minimum where there is one, are the record's, and fold once for all its blocks.
 template <class W>
 constexpr bool kFoldsRecords = W::kHalfFactors;
+
+// Of what products with quants sum up to.
+template <class W>
+__attribute__((always_inline)) inline F32x16 unit_scale(const uint8_t* record, uint32_t b,
+                                                        int half) {
+  const F32x16 scale = W::scale(record, b, half);
+  if constexpr (W::kUnit == 1) return scale;
+  return mul(scale, broadcast(1.0f / W::kUnit));
+}
 
 template <class W>
 constexpr uint32_t block_lines = (W::kRecordBytes / W::kBlocks + 63) / 64;
@@ -91,6 +101,7 @@ struct F16WideScales : Shape<Layout> {
 };
 template <StripLayout Layout>
 struct F32Scale : Shape<Layout> {
+  static constexpr bool kWideScale = true;
   static F32x16 scale(const uint8_t* record, uint32_t, int) { return f32_at(record); }
 };
 template <StripLayout Layout>
@@ -150,60 +161,66 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
 // That make a record's bytes quants: few are a shift and a mask.
 enum class Steps { kNone, kFew, kMany };
 
+// Where sums begin at kSumStart, quants 128 above their values need nothing to start them.
+constexpr int unit_of(int offset) {
+  return kSumStart == 0 || offset == 0 ? 1 : 128 / offset;
+}
 // Bits: of a quant.
-template <int Offset, int Bits>
+template <int Offset, int Bits, int Unit = 1>
 struct Unsigned {
   static_assert(Bits <= 7, "pairs of products with signed bytes are summed in 16 bits");
-  static constexpr int kOffset = Offset;
-  static constexpr int kLargest = (1 << Bits) - 1;
+  static constexpr int kUnit = Unit;
+  static constexpr int kUp = __builtin_ctz(Unit);
+  static constexpr int kOffset = Unit * Offset;
+  static constexpr int kLargest = Unit * ((1 << Bits) - 1);
+  static_assert(kLargest < 256);
   static constexpr bool kSigned = false;
   static constexpr Steps kSteps = Steps::kMany;
 };
 struct Signed {
+  static constexpr int kUnit = 1;
   static constexpr int kOffset = kSignedAsUnsigned ? 128 : 0;
   static constexpr int kLargest = 128;
   static constexpr bool kSigned = true;
   static constexpr Steps kSteps = Steps::kMany;
 };
 
-template <int K>
+// Times 2^Up.
+template <int K, int Up = 0>
 inline U8x64 nibbles_of(const uint8_t* body) {
-  const U8x64 both = load_bytes(body + 64 * (K % 4));
-  if constexpr (K < 4) {
-    return low_nibbles(both);
-  } else {
-    return high_nibbles(both);
-  }
+  return bits_of<K / 4 * 4, 4, Up>(load_bytes(body + 64 * (K % 4)));
 }
 template <int K>
 inline U8x64 pairs_of(const uint8_t* body) {
-  return pair<K % 4>(load_bytes(body + 64 * (K / 4)));
+  return bits_of<K % 4 * 2, 2, 0>(load_bytes(body + 64 * (K / 4)));
 }
 template <int K>
 inline U8x64 pairs_and_bits_of(const uint8_t* body) {
-  return or_bit<K, 4>(pairs_of<K>(body), load_bytes(body + 128));
+  return or_bits_of<K, 1, 2>(pairs_of<K>(body), load_bytes(body + 128));
 }
 
 template <int Offset>
-struct Nibbles : Unsigned<Offset, 4> {
+struct Nibbles : Unsigned<Offset, 4, unit_of(Offset)> {
   static constexpr Steps kSteps = Steps::kFew;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return nibbles_of<K>(body);
+    return nibbles_of<K, Nibbles::kUp>(body);
   }
 };
 template <int Offset>
-struct NibblesBits : Unsigned<Offset, 5> {
+struct NibblesBits : Unsigned<Offset, 5> {  // no faster in other units
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return or_bit<K, 16>(nibbles_of<K>(body), load_bytes(body + 256));
+    return or_bits_of<K, 1, 4>(nibbles_of<K>(body), load_bytes(body + 256));
   }
 };
 template <int Offset>
-struct NibblesPairs : Unsigned<Offset, 6> {
+struct NibblesPairs : Unsigned<Offset, 6, unit_of(Offset)> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
-    return or_pair<K % 4>(nibbles_of<K>(body), load_bytes(body + 256 + 64 * (K / 4)));
+    constexpr int kUp = NibblesPairs::kUp;
+    const U8x64 pairs = load_bytes(body + 256 + 64 * (K / 4));
+    return or_bits_of<K % 4 * 2, 2, 4 + kUp>(nibbles_of<K, kUp>(body), pairs);
   }
 };
 template <int Offset>
@@ -236,9 +253,9 @@ struct WholeBytes : Signed {
 struct Table {
   alignas(16) uint8_t of[16];
 };
-constexpr Table moved_up(const StripValues& values, int offset) {
+constexpr Table moved_up(const StripValues& values, int offset, int unit = 1) {
   Table table{};
-  for (int i = 0; i < 16; ++i) table.of[i] = static_cast<uint8_t>(values.of[i] + offset);
+  for (int i = 0; i < 16; ++i) table.of[i] = static_cast<uint8_t>(unit * values.of[i] + offset);
   return table;
 }
 // Bits of what is looked up, moved up by half of what they have room for.
@@ -250,11 +267,12 @@ constexpr int code_bits(const StripValues& values) {
   return bits;
 }
 template <const StripValues& Values>
-using Codes = Unsigned<1 << (code_bits(Values) - 1), code_bits(Values)>;
+using Codes = Unsigned<1 << (code_bits(Values) - 1), code_bits(Values),
+                       unit_of(1 << (code_bits(Values) - 1))>;
 
 template <const StripValues& Values>
 struct NibbleCodes : Codes<Values> {
-  static constexpr Table kTable = moved_up(Values, Codes<Values>::kOffset);
+  static constexpr Table kTable = moved_up(Values, Codes<Values>::kOffset, Codes<Values>::kUnit);
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return look_up(kTable.of, nibbles_of<K>(body));
@@ -262,7 +280,7 @@ struct NibbleCodes : Codes<Values> {
 };
 template <const StripValues& Values>
 struct PairsBitsCodes : Codes<Values> {
-  static constexpr Table kTable = moved_up(Values, Codes<Values>::kOffset);
+  static constexpr Table kTable = moved_up(Values, Codes<Values>::kOffset, Codes<Values>::kUnit);
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     return look_up(kTable.of, pairs_and_bits_of<K>(body));

@@ -29,6 +29,7 @@ template <class W>
 struct Unpacked : W {
   static constexpr uint32_t kBlocks = 1;
   static constexpr int kOffset = W::kOffset != 0 ? 128 : 0;
+  static constexpr int kUnit = 1;  // scales are those of units
   static constexpr uint32_t kMinimumAt = W::kHalves ? 128 : 64;
   static constexpr uint32_t kQuantsAt = kMinimumAt + (W::kHasMinimum ? 64 : 0);
   static constexpr uint32_t kRecordBytes = kQuantsAt + 8 * 64;
@@ -60,8 +61,8 @@ __attribute__((always_inline)) inline void unpack_block(const uint8_t* record, u
   const auto put = [&](uint32_t at, F32x16 x) {
     store(reinterpret_cast<float*>(unpacked + at), x);
   };
-  put(0, W::scale(record, b, 0));
-  if constexpr (W::kHalves) put(64, W::scale(record, b, 1));
+  put(0, unit_scale<W>(record, b, 0));
+  if constexpr (W::kHalves) put(64, unit_scale<W>(record, b, 1));
   if constexpr (W::kHasMinimum) put(Unpacked<W>::kMinimumAt, W::minimum(record, b));
   unpack_quants<W>(W::body(record, b), unpacked + Unpacked<W>::kQuantsAt);
 }

@@ -9,6 +9,7 @@
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/amx/tile_config.hpp"
 #include "backends/cpu/kernels/strip_formats.inl"
+#include "backends/cpu/kernels/sum_scale.inl"
 #include "backends/cpu/kernels/unroll.hpp"
 
 #include <type_traits>
@@ -109,8 +110,8 @@ class Unpacker {
       unpack_quants<W, 7>(record, b, out);
     }
     auto* floats = reinterpret_cast<float*>(out + kBlockQuants);
-    if constexpr (!kFoldsRecords<W>) store(floats, W::scale(record, b, 0));
-    if constexpr (W::kHalves) store(floats + 16, W::scale(record, b, 1));
+    if constexpr (!kFoldsRecords<W>) store(floats, unit_scale<W>(record, b, 0));
+    if constexpr (W::kHalves) store(floats + 16, unit_scale<W>(record, b, 1));
     if constexpr (W::kHasMinimum && !kFoldsRecords<W>) store(floats + 32, W::minimum(record, b));
   }
 
@@ -199,13 +200,9 @@ BP_TILE(2, 4, 6)
 BP_TILE(3, 5, 7)
 #undef BP_TILE
 
-// Integers below 2^22 added to the bits of 1.5 * 2^23 are those of the sum; taking that off again
-// is exact. Two additions for a conversion, where conversions wait for the one unit that
-// multiplies.
-__attribute__((always_inline)) inline F32x16 to_float_by_adding(I32x16 x) {
-  const __m512i middle = _mm512_set1_epi32(0x4b400000);
-  const __m512i sum = _mm512_add_epi32(x.v, middle);
-  return {_mm512_sub_ps(_mm512_castsi512_ps(sum), _mm512_castsi512_ps(middle))};
+// Begun at kSumStart after all: conversions wait for the one unit that multiplies.
+__attribute__((always_inline)) inline I32x16 started(const int32_t* sums) {
+  return add(load_ints(sums), broadcast_int(kSumStart));
 }
 
 // floats: of the unpacked block
@@ -213,11 +210,11 @@ template <class W>
 __attribute__((always_inline)) inline void fold(const int32_t* record, const float* floats,
                                                 const Sums& sums, F32x16* y) {
   const auto* x = reinterpret_cast<const float*>(record);
+  const SumScale<W::kWideScale> scale(kFoldsRecords<W> ? zero() : load(floats));
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-    const F32x16 sum = to_float_by_adding(load_ints(sums.of[t]));
-    F32x16 scale = broadcast(x[8 * kTileRows + t]);
-    if constexpr (!kFoldsRecords<W>) scale = mul(load(floats), scale);
-    y[t] = fma(sum, scale, y[t]);
+    const I32x16 bits = started(sums.of[t]);
+    const F32x16 sum = kFoldsRecords<W> ? value_of(bits) : scale.times(bits);
+    y[t] = fma(sum, broadcast(x[8 * kTileRows + t]), y[t]);
     if constexpr (W::kHasMinimum && !kFoldsRecords<W>) {
       y[t] = fma(load(floats + 32), broadcast(x[9 * kTileRows + t]), y[t]);
     }
@@ -282,20 +279,15 @@ __attribute__((always_inline)) inline void end_record(const uint8_t* strip, uint
                  n_left < W::kBlocks ? n_left : W::kBlocks, products, results.rows, results.stride);
 }
 
-// With two sums for each product conversions and additions share the two units.
-constexpr uint32_t kAddedRows = 8;
-__attribute__((always_inline)) inline F32x16 half_sums(const Sums& sums, uint32_t t) {
-  const I32x16 x = load_ints(sums.of[t]);
-  return t < kAddedRows ? to_float_by_adding(x) : to_float(x);
-}
-
+template <class W>
 __attribute__((always_inline)) inline void fold_halves(const int32_t* record, const float* floats,
                                                        const Sums* sums, F32x16* y) {
   const auto* x = reinterpret_cast<const float*>(record);
-  const F32x16 scale = load(floats);
-  const F32x16 second_scale = load(floats + 16);
+  const SumScale<W::kWideScale> first(load(floats));
+  const F32x16 second = load(floats + 16);
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
-    const F32x16 both = fma(half_sums(sums[1], t), second_scale, mul(half_sums(sums[0], t), scale));
+    const F32x16 of_first = first.times(started(sums[0].of[t]));
+    const F32x16 both = fma(value_of(started(sums[1].of[t])), second, of_first);
     y[t] = fma(both, broadcast(x[8 * kTileRows + t]), y[t]);
   }
 }
@@ -391,13 +383,13 @@ __attribute__((always_inline)) inline void dot_halves(const Product* p, uint32_t
   finish(Tile<3>{}, slots[1][1]);
   for (uint32_t i = 0; i < n; i += 2) {
     keep_order();
-    fold_halves(p[i].record, blocks.floats(p[i]), slots[i % 4], y);
+    fold_halves<W>(p[i].record, blocks.floats(p[i]), slots[i % 4], y);
     start_product<2, kUnpack>(p[i + 3], blocks, unpacker);
     finish(Tile<0>{}, slots[(i + 2) % 4][0]);
     finish(Tile<1>{}, slots[(i + 2) % 4][1]);
     if (i + 1 == n) break;
     keep_order();
-    fold_halves(p[i + 1].record, blocks.floats(p[i + 1]), slots[(i + 1) % 4], y);
+    fold_halves<W>(p[i + 1].record, blocks.floats(p[i + 1]), slots[(i + 1) % 4], y);
     start_product<0, kUnpack>(p[i + 4], blocks, unpacker);
     finish(Tile<2>{}, slots[(i + 3) % 4][0]);
     finish(Tile<3>{}, slots[(i + 3) % 4][1]);
