@@ -61,6 +61,12 @@ inline constexpr bool kEachReads = false;
 template <class W>
 inline constexpr bool kEachReads<EachReads<W>> = true;
 
+// W on processors that add beside what multiplies, so that a subtraction costs less than a product.
+template <class W>
+struct AddsBeside : W {
+  static constexpr bool kSubtractsStart = true;
+};
+
 // What a panel of N rows asks memory for: ask_before() block b of strips, and ask_with() columns
 // [4 * First, 4 * End) of it. Lines that are asked for all at once wait for one another, and
 // products for them; Intel's processors ask with columns where they can.
@@ -201,7 +207,7 @@ __attribute__((always_inline)) inline void start_sums(PanelRecord<N> x, int half
 template <class W, uint32_t N>
 __attribute__((always_inline)) inline void fold(const uint8_t* record, uint32_t b, PanelRecord<N> x,
                                                 const I32x16* sums, F32x16* y) {
-  const SumScale<W::kWideScale> scale(unit_scale<W>(record, b, 0));
+  const SumScale<W::kSubtractsStart> scale(unit_scale<W>(record, b, 0));
   BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
     y[t] = fma(scale.times(sums[t]), x.scale(t), y[t]);
   }
@@ -287,7 +293,7 @@ __attribute__((always_inline)) inline void dot_block_of_halves(Records<S> record
   start_sums<W, N, S>(x, 0, sums);
   sum_columns<W, N, S, 0, 4>(records, b, asks, x, sums);
   BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-    const SumScale<W::kWideScale> first(unit_scale<W>(records.of[s], b, 0));
+    const SumScale<W::kSubtractsStart> first(unit_scale<W>(records.of[s], b, 0));
     BP_UNROLL for (uint32_t i = s * N; i < (s + 1) * N; ++i) both[i] = first.times(sums[i]);
   }
   start_sums<W, N, S>(x, 1, sums);
@@ -549,7 +555,7 @@ void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
   kernels.unpacked_from[of] = unpacked_from(W::kSteps, tuning);
   if (kernels.unpacked_from[of] == kNeverUnpacked) return;
   if (tuning == Tuning::kZen4) {
-    set_unpacked_as<W, EachReads<Unpacked<W>>, N, false>(kernels, of);
+    set_unpacked_as<W, EachReads<Unpacked<AddsBeside<W>>>, N, false>(kernels, of);
   } else {
     set_unpacked_as<W, Unpacked<W>, N, true>(kernels, of);
   }
@@ -557,22 +563,23 @@ void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
 
 template <class W, uint32_t N>
 void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
+  using OnZen = AddsBeside<W>;
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
-  if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
+  if constexpr (N <= kMaxPanel) dot = strip_dot<OnZen, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
     if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
     if constexpr (N > 1) {  // Zen 4 reads for one row as Zen 5 does
-      if (tuning == Tuning::kZen4) dot = strip_dot<W, N, Tuning::kZen4>;
+      if (tuning == Tuning::kZen4) dot = strip_dot<OnZen, N, Tuning::kZen4>;
     }
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
-    pair_dot = strip_pair_dot<W, N, false>;
+    pair_dot = strip_pair_dot<OnZen, N, false>;
     if constexpr (N >= kUnpackedPanel) {  // narrower ones are the last of many
       if (tuning == Tuning::kIntel) pair_dot = strip_pair_dot<W, N, true>;
     }
     if constexpr (W::kHasMinimum) {
-      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N, false>;
+      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<OnZen>, N, false>;
     }
     if constexpr (kMayUnpack<W> && N >= kUnpackedPanel) set_unpacked<W, N>(kernels, layout, tuning);
   }

@@ -10,7 +10,7 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // A format is a form of scales and a form of quants. For block b of a record they give
-//   scale(record, b, half): of 32 columns, or with kHalves of 16; kWideScale: as SumScale says
+//   scale(record, b, half): of 32 columns, or with kHalves of 16; kSubtractsStart: see SumScale
 //   factors(record, b, half) where kHalfFactors: integers that each 16 columns have on top of it,
 //     small enough for quants times factors to be bytes
 //   minimum(record, b) where kHasMinimum: of 32 columns; with kHalfFactors of all the record's,
@@ -27,7 +27,7 @@ struct Shape {
   static constexpr bool kHasMinimum = false;
   static constexpr bool kHalves = false;
   static constexpr bool kHalfFactors = false;
-  static constexpr bool kWideScale = false;
+  static constexpr bool kSubtractsStart = false;
   static const uint8_t* body(const uint8_t* record, uint32_t b) {
     return record + kShape.header_bytes + b * kShape.body_bytes;
   }
@@ -37,7 +37,7 @@ struct Shape {
 template <class W>
 constexpr bool kFoldsRecords = W::kHalfFactors;
 
-// Of what products with quants sum up to.
+// The scale of sums of products with quants as they are.
 template <class W>
 __attribute__((always_inline)) inline F32x16 unit_scale(const uint8_t* record, uint32_t b,
                                                         int half) {
@@ -101,7 +101,7 @@ struct F16WideScales : Shape<Layout> {
 };
 template <StripLayout Layout>
 struct F32Scale : Shape<Layout> {
-  static constexpr bool kWideScale = true;
+  static constexpr bool kSubtractsStart = true;
   static F32x16 scale(const uint8_t* record, uint32_t, int) { return f32_at(record); }
 };
 template <StripLayout Layout>

@@ -10,14 +10,14 @@ inline F32x16 value_of(I32x16 sum) {
   return sub(float_of_bits(sum), broadcast(kSumStartValue));
 }
 
-// Multiplies sums by a scale, rounding once. The scale has 22 bits at most, so that kSumStartValue
-// times the scale is exact, or is wide.
-template <bool IsWide = false>
+// Multiplies sums by a scale, rounding once. Where what they began at is not subtracted first, the
+// scale has 22 bits at most, so that its product with kSumStartValue is exact.
+template <bool SubtractsStart = false>
 class SumScale {
  public:
   explicit SumScale(F32x16 scale) : scale_(scale), rest_(mul(scale, broadcast(-kSumStartValue))) {}
   [[nodiscard]] F32x16 times(I32x16 sum) const {
-    if constexpr (kSumStart == 0 || IsWide) return mul(value_of(sum), scale_);
+    if constexpr (kSumStart == 0 || SubtractsStart) return mul(value_of(sum), scale_);
     return fma(float_of_bits(sum), scale_, rest_);
   }
 

@@ -210,7 +210,7 @@ template <class W>
 __attribute__((always_inline)) inline void fold(const int32_t* record, const float* floats,
                                                 const Sums& sums, F32x16* y) {
   const auto* x = reinterpret_cast<const float*>(record);
-  const SumScale<W::kWideScale> scale(kFoldsRecords<W> ? zero() : load(floats));
+  const SumScale<W::kSubtractsStart> scale(kFoldsRecords<W> ? zero() : load(floats));
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
     const I32x16 bits = started(sums.of[t]);
     const F32x16 sum = kFoldsRecords<W> ? value_of(bits) : scale.times(bits);
@@ -283,7 +283,7 @@ template <class W>
 __attribute__((always_inline)) inline void fold_halves(const int32_t* record, const float* floats,
                                                        const Sums* sums, F32x16* y) {
   const auto* x = reinterpret_cast<const float*>(record);
-  const SumScale<W::kWideScale> first(load(floats));
+  const SumScale<W::kSubtractsStart> first(load(floats));
   const F32x16 second = load(floats + 16);
   BP_UNROLL for (uint32_t t = 0; t < kTileRows; ++t) {
     const F32x16 of_first = first.times(started(sums[0].of[t]));
