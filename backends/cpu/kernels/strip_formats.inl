@@ -161,10 +161,6 @@ struct U4HalfFactorsAndMinimums : Shape<Layout> {
 // That make a record's bytes quants: few are a shift and a mask.
 enum class Steps { kNone, kFew, kMany };
 
-// Where sums begin at kSumStart, quants 128 above their values need nothing to start them.
-constexpr int unit_of(int offset) {
-  return kSumStart == 0 || offset == 0 ? 1 : 128 / offset;
-}
 // Bits: of a quant.
 template <int Offset, int Bits, int Unit = 1>
 struct Unsigned {
@@ -177,6 +173,12 @@ struct Unsigned {
   static constexpr bool kSigned = false;
   static constexpr Steps kSteps = Steps::kMany;
 };
+// Where sums begin at kSumStart, quants 128 above their values need nothing to start them.
+constexpr int unit_of(int offset) {
+  return kSumStart == 0 || offset == 0 ? 1 : 128 / offset;
+}
+template <int Offset, int Bits>
+using InUnits = Unsigned<Offset, Bits, unit_of(Offset)>;
 struct Signed {
   static constexpr int kUnit = 1;
   static constexpr int kOffset = kSignedAsUnsigned ? 128 : 0;
@@ -200,7 +202,7 @@ inline U8x64 pairs_and_bits_of(const uint8_t* body) {
 }
 
 template <int Offset>
-struct Nibbles : Unsigned<Offset, 4, unit_of(Offset)> {
+struct Nibbles : InUnits<Offset, 4> {
   static constexpr Steps kSteps = Steps::kFew;
   template <int K>
   static U8x64 quants(const uint8_t* body) {
@@ -215,7 +217,7 @@ struct NibblesBits : Unsigned<Offset, 5> {  // no faster in other units
   }
 };
 template <int Offset>
-struct NibblesPairs : Unsigned<Offset, 6, unit_of(Offset)> {
+struct NibblesPairs : InUnits<Offset, 6> {
   template <int K>
   static U8x64 quants(const uint8_t* body) {
     constexpr int kUp = NibblesPairs::kUp;
@@ -267,8 +269,7 @@ constexpr int code_bits(const StripValues& values) {
   return bits;
 }
 template <const StripValues& Values>
-using Codes = Unsigned<1 << (code_bits(Values) - 1), code_bits(Values),
-                       unit_of(1 << (code_bits(Values) - 1))>;
+using Codes = InUnits<1 << (code_bits(Values) - 1), code_bits(Values)>;
 
 template <const StripValues& Values>
 struct NibbleCodes : Codes<Values> {
