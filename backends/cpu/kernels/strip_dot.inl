@@ -92,7 +92,7 @@ __attribute__((always_inline)) inline void ask_before(Records<1> records, uint32
   const uint8_t* body = W::body(records.of[0], b);
   constexpr bool kIsStreamed = N <= kStreamedRows;
   if constexpr (kIsStreamed && T == Tuning::kZen5) {
-    prefetch_lines<1, 0, block_lines<W>>(body + 8192);
+    prefetch_lines<1, 0, block_lines<W>>(body, 8192);
   } else if constexpr (kIsStreamed) {
     prefetch_far_and_near<W, kFarBytes, kNearBytes<W, T>>(body);
   } else {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/prefetch.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 #include "backends/cpu/weights/strip_layout.hpp"
 
@@ -52,9 +53,9 @@ constexpr uint32_t block_lines = (W::kRecordBytes / W::kBlocks + 63) / 64;
 // Asks for lines [Begin, End) from `from` on, into the cache of a level. Not inlined, it would do
 // nothing that gcc can see, and go.
 template <int Level, uint32_t Begin, uint32_t End>
-__attribute__((always_inline)) inline void prefetch_lines(const uint8_t* from) {
+__attribute__((always_inline)) inline void prefetch_lines(const uint8_t* from, size_t offset) {
   BP_UNROLL for (uint32_t line = Begin; line < End; ++line) {
-    __builtin_prefetch(from + 64 * line, 0, 4 - Level);
+    prefetch<Level>(from, offset + 64 * line);
   }
 }
 // The hardware's own prefetch stops at each page, and products leave it little time: the second
@@ -63,8 +64,8 @@ __attribute__((always_inline)) inline void prefetch_lines(const uint8_t* from) {
 template <class W, size_t FarBytes = 4096, size_t NearBytes = 1024, uint32_t Begin = 0,
           uint32_t End = block_lines<W>>
 __attribute__((always_inline)) inline void prefetch_far_and_near(const uint8_t* body) {
-  prefetch_lines<2, Begin, End>(body + FarBytes);
-  prefetch_lines<1, Begin, End>(body + NearBytes);
+  prefetch_lines<2, Begin, End>(body, FarBytes);
+  prefetch_lines<1, Begin, End>(body, NearBytes);
 }
 
 inline F32x16 f16_at(const uint8_t* p) {

@@ -11,6 +11,7 @@
 #include "backends/cpu/kernels/avx512_bf16/by_floats.hpp"
 #include "backends/cpu/kernels/avx512_bf16/split_strip.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/prefetch.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::avx512_bf16 {
@@ -329,8 +330,8 @@ struct AskAhead {
   __attribute__((always_inline)) static void ask(const uint8_t* block, uint32_t first,
                                                  uint32_t end) {
     BP_UNROLL for (uint32_t line = first; line < end; ++line) {
-      __builtin_prefetch(block + kFarBytes + 64 * line, 0, 4 - kFarLevel);
-      if constexpr (kBothLevels) __builtin_prefetch(block + kNearBytes + 64 * line, 0, 3);
+      prefetch<kFarLevel>(block, kFarBytes + 64 * line);
+      if constexpr (kBothLevels) prefetch<1>(block, kNearBytes + 64 * line);
     }
   }
 };
@@ -342,11 +343,11 @@ struct AskInTurn : AskNothing {
   static constexpr uint32_t kFarBytes = 12288, kHalfBytes = Bf16Split::kBlockBytes / 2;
   __attribute__((always_inline)) void block(const uint8_t* block) const {
     BP_UNROLL for (uint32_t i = 0; i < kHalfBytes; i += 64) {
-      __builtin_prefetch(block + kFarBytes + Time * kHalfBytes + i, 0, 2);
+      prefetch<2>(block, kFarBytes + Time * kHalfBytes + i);
     }
     constexpr uint32_t kNearBytes = kColumnsTwice / kBf16Columns * Bf16Split::kBlockBytes;
     BP_UNROLL for (uint32_t i = 0; Time == 1 && i < Bf16Split::kBlockBytes; i += 64) {
-      __builtin_prefetch(block + kNearBytes + i, 0, 3);
+      prefetch<1>(block, kNearBytes + i);
     }
   }
 };
