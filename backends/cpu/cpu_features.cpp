@@ -81,8 +81,9 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vnni");
 }
+// Of processors with these products just Cooper Lake lacks shuffles of 64 bytes.
 bool has_avx512_bf16() {
-  return has_avx512() && has_extended(5);
+  return has_avx512() && __builtin_cpu_supports("avx512vbmi") && has_extended(5);
 }
 #if defined(BP_CPU_EMULATED_TILES)  // by a test, which replaces the instructions
 bool has_tiles() {

@@ -35,14 +35,14 @@ class SplitStrip {
   };
   // Two of a block's pairs, 0 <= i < kUnitPairs / 2, but for what stands apart.
   __attribute__((always_inline)) static TwoPairs two_pairs(const uint8_t* block, uint32_t i) {
+    // By the lower four bits of six: what else is there does not matter.
     const __m512i upper_bytes = _mm512_broadcast_i32x4(
         _mm_set_epi64x(static_cast<long long>(0xbfbebdbcbbbab980u), 0x3f3e3d3c3b3a3900));
     const uint8_t* group = block + i / 2 * Bf16Split::kGroupBytes;
     const __m512i lower = _mm512_loadu_si512(group + i % 2 * 64);
     const __m512i both = _mm512_loadu_si512(group + Bf16Split::kNibblesAt);
-    const __m512i nibbles =
-        _mm512_and_si512(i % 2 == 0 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(0x0f));
-    const __m512i upper = _mm512_shuffle_epi8(upper_bytes, nibbles);
+    const __m512i nibbles = i % 2 == 0 ? both : _mm512_srli_epi16(both, 4);
+    const __m512i upper = _mm512_permutexvar_epi8(nibbles, upper_bytes);
     return {{_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper)}};
   }
   // Into their place, in the form of the arithmetic A.
