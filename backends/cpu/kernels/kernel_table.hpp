@@ -220,12 +220,13 @@ enum class Bf16Layout : uint8_t {
 // A strip of bf16 in 12 bits a weight. Each row is multiplied by a power of two, so that its
 // greatest weight has the exponent kMostExponent, and its products by `scale`, which undoes that.
 // Of a weight the lower byte, the last bit of the exponent and the mantissa, stands as it is; the
-// upper one, s0111kkk or s0000000, is the nibble skkk. Weights with lesser exponents than these 14,
-// mostly one in some thousands, stand apart as they are; where there is no room for all, the least
-// are 0.
-//   f32 scale[kStripRows], exceptions by ascending place, padding to 64 bytes, then for each
-//   kBf16Columns columns kGroups groups: of four pairs of columns the lower bytes, u8[2][64], and
-//   the nibbles, u8[64], the lower ones those of the first 64.
+// upper one, s0111kkk, is the nibble skkk. Where k = 0 is zero, s0000000, there are 14 exponents,
+// else 16. Weights without one, one in some thousands, stand apart as they are, which products of
+// few rows do not like: a strip has zero where it would otherwise have more of them. Where there is
+// no room for all, the least are 0.
+//   f32 scale[kStripRows], u8 upper_byte[16] of nibbles, exceptions by ascending place, padding to
+//   64 bytes, then for each kBf16Columns columns kGroups groups: of four pairs of columns the lower
+//   bytes, u8[2][64], and the nibbles, u8[64], the lower ones those of the first 64.
 // Lower and upper bytes of 64, interleaved in each 16, are two pairs of columns of kStripRows rows.
 struct Bf16Split {
   struct Exception {
@@ -234,17 +235,25 @@ struct Bf16Split {
     uint16_t weight;
   };
   static constexpr uint32_t kNoBlock = UINT32_MAX;
-  static constexpr uint32_t kMostExponent = 127, kLeastExponent = 114;
+  static constexpr uint32_t kMostExponent = 127;
   static constexpr uint32_t kGroupPairs = 4, kGroupBytes = 192, kNibblesAt = 128;
   static constexpr uint32_t kGroups = kBf16Columns / 2 / kGroupPairs;
   static constexpr uint32_t kBlockBytes = kGroups * kGroupBytes;
-  static constexpr size_t kExceptionsAt = kStripRows * sizeof(float);
+  static constexpr size_t kUpperBytesAt = kStripRows * sizeof(float);
+  static constexpr size_t kExceptionsAt = kUpperBytesAt + 16;
+
+  static constexpr uint8_t upper_byte(uint32_t nibble, bool has_zero) {
+    const uint32_t exponent = nibble & 7;
+    const uint32_t rest = has_zero && exponent == 0 ? 0 : 0x38 | exponent;
+    return static_cast<uint8_t>((nibble & 8) << 4 | rest);
+  }
+  static constexpr uint32_t least_exponent(bool has_zero) { return has_zero ? 114 : 112; }
 
   // As many as there is room for, one for 512 weights.
   static constexpr uint32_t n_exceptions(uint32_t n_columns) { return n_columns / 32; }
   static constexpr size_t blocks_at(uint32_t n_columns) {
     const size_t n_bytes = (n_exceptions(n_columns) + 1) * sizeof(Exception);
-    return kExceptionsAt + (n_bytes + 63) / 64 * 64;
+    return (kExceptionsAt + n_bytes + 63) / 64 * 64;
   }
   static constexpr size_t strip_bytes(uint32_t n_columns) {
     return blocks_at(n_columns) + size_t{n_columns / kBf16Columns} * kBlockBytes;

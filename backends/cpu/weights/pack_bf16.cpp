@@ -61,23 +61,65 @@ uint32_t greatest_exponent(std::span<const uint16_t> row) {
   return greatest;
 }
 
+// What its greatest exponent needs to become kMostExponent.
+int shift_of(std::span<const uint16_t> row) {
+  return static_cast<int>(Bf16Split::kMostExponent) - static_cast<int>(greatest_exponent(row));
+}
+
+// Whether products take it for 0: it has no leading bit.
+bool is_zero(uint32_t exponent, int shift) {
+  return exponent == 0 || static_cast<int>(exponent) + shift <= 0;
+}
+
+// Weights of a strip that may stand apart.
+struct Rare {
+  size_t zeros = 0;  // where its nibbles have none
+  size_t least = 0;  // where they have
+  size_t others = 0;
+
+  void count(std::span<const uint16_t> row) {
+    const int shift = shift_of(row);
+    for (const uint16_t weight : row) {
+      const uint32_t was = exponent_of(weight);
+      const int exponent = static_cast<int>(was) + shift;
+      const bool is_other =
+          was == kInfinity || (!is_zero(was, shift) && exponent < least_of(false));
+      zeros += is_zero(was, shift) ? 1 : 0;
+      others += is_other ? 1 : 0;
+      least += !is_other && !is_zero(was, shift) && exponent < least_of(true) ? 1 : 0;
+    }
+  }
+  [[nodiscard]] bool wants_zero(size_t room) const {
+    return zeros >= least || zeros + others > room;
+  }
+
+  static int least_of(bool has_zero) {
+    return static_cast<int>(Bf16Split::least_exponent(has_zero));
+  }
+};
+
 // Row r of a strip of zeros.
-void split_row(std::span<const uint16_t> row, uint32_t r, uint8_t* strip, Exceptions& exceptions) {
-  const int shift =
-      static_cast<int>(Bf16Split::kMostExponent) - static_cast<int>(greatest_exponent(row));
+void split_row(std::span<const uint16_t> row, uint32_t r, bool has_zero, uint8_t* strip,
+               Exceptions& exceptions) {
+  const int shift = shift_of(row);
   const float scale = std::ldexp(1.0f, -shift);
   std::memcpy(strip + r * sizeof scale, &scale, sizeof scale);
   uint8_t* const blocks = strip + Bf16Split::blocks_at(static_cast<uint32_t>(row.size()));
   for (uint32_t c = 0; c < row.size(); ++c) {
     const uint32_t was = exponent_of(row[c]);
-    if (was == 0) continue;  // products take what has no leading bit for 0
-    const int exponent = was == kInfinity ? kInfinity : static_cast<int>(was) + shift;
-    if (exponent <= 0) continue;
-    const auto weight = static_cast<uint16_t>((row[c] & 0x807f) | exponent << 7);
     const uint32_t block = c / kBf16Columns, pair = c % kBf16Columns / 2;
-    if (exponent < static_cast<int>(Bf16Split::kLeastExponent) || was == kInfinity) {
-      exceptions.push_back(
-          {block, static_cast<uint16_t>((pair * kStripRows + r) * 2 + c % 2), weight});
+    const auto stand_apart = [&](uint16_t weight) {
+      const auto place = static_cast<uint16_t>((pair * kStripRows + r) * 2 + c % 2);
+      exceptions.push_back({block, place, weight});
+    };
+    if (is_zero(was, shift)) {
+      if (!has_zero) stand_apart(0);
+      continue;
+    }
+    const int exponent = was == kInfinity ? kInfinity : static_cast<int>(was) + shift;
+    const auto weight = static_cast<uint16_t>((row[c] & 0x807f) | exponent << 7);
+    if (was == kInfinity || exponent < Rare::least_of(has_zero)) {
+      stand_apart(weight);
       continue;
     }
     uint8_t* const group = blocks + size_t{block} * Bf16Split::kBlockBytes +
@@ -92,12 +134,21 @@ void split_row(std::span<const uint16_t> row, uint32_t r, uint8_t* strip, Except
 void split(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows, uint32_t n_columns,
            uint8_t* strip) {
   std::memset(strip, 0, Bf16Split::strip_bytes(n_columns));
-  Exceptions exceptions;
   std::vector<uint16_t> row(n_columns);
-  for (uint32_t r = 0; r < n_rows; ++r) {
-    std::memcpy(row.data(), rows + r * row_stride_bytes, n_columns * sizeof(uint16_t));
-    split_row(row, r, strip, exceptions);
+  const auto for_rows = [&](auto&& f) {
+    for (uint32_t r = 0; r < n_rows; ++r) {
+      std::memcpy(row.data(), rows + r * row_stride_bytes, n_columns * sizeof(uint16_t));
+      f(r);
+    }
+  };
+  Rare rare;
+  for_rows([&](uint32_t) { rare.count(row); });
+  const bool has_zero = n_rows < kStripRows || rare.wants_zero(Bf16Split::n_exceptions(n_columns));
+  for (uint32_t nibble = 0; nibble < 16; ++nibble) {
+    strip[Bf16Split::kUpperBytesAt + nibble] = Bf16Split::upper_byte(nibble, has_zero);
   }
+  Exceptions exceptions;
+  for_rows([&](uint32_t r) { split_row(row, r, has_zero, strip, exceptions); });
   put_exceptions(exceptions, n_columns, strip + Bf16Split::kExceptionsAt);
 }
 

@@ -33,6 +33,17 @@ std::vector<uint8_t> split_strip(const Bf16Bits& rows, uint32_t n_columns) {
   return strip;
 }
 
+// What stands apart in it.
+std::vector<Bf16Split::Exception> apart(const std::vector<uint8_t>& strip) {
+  std::vector<Bf16Split::Exception> all;
+  Bf16Split::Exception exception{};
+  for (const uint8_t* from = strip.data() + Bf16Split::kExceptionsAt;; from += sizeof exception) {
+    std::memcpy(&exception, from, sizeof exception);
+    if (exception.block == Bf16Split::kNoBlock) return all;
+    all.push_back(exception);
+  }
+}
+
 // As products read it: [kStripRows, n_columns].
 std::vector<float> joined(const std::vector<uint8_t>& strip, uint32_t n_columns) {
   constexpr uint32_t kBlockWeights = kBf16Columns * kStripRows;
@@ -44,15 +55,12 @@ std::vector<float> joined(const std::vector<uint8_t>& strip, uint32_t n_columns)
     for (uint32_t r = 0; r < kStripRows; ++r) {
       const uint32_t at = Bf16Split::byte_of(pair % Bf16Split::kGroupPairs, r, c % 2);
       const int nibble = group[Bf16Split::kNibblesAt + at % 64] >> (at < 64 ? 0 : 4) & 15;
-      const int upper = (nibble & 8) << 4 | ((nibble & 7) == 0 ? 0 : 0x38 | (nibble & 7));
+      const int upper = strip[Bf16Split::kUpperBytesAt + static_cast<uint32_t>(nibble)];
       pairs[(size_t{pair} * kStripRows + r) * 2 + c % 2] =
           static_cast<uint16_t>(upper << 8 | group[at]);
     }
   }
-  Bf16Split::Exception exception{};
-  for (const uint8_t* from = strip.data() + Bf16Split::kExceptionsAt;; from += sizeof exception) {
-    std::memcpy(&exception, from, sizeof exception);
-    if (exception.block == Bf16Split::kNoBlock) break;
+  for (const Bf16Split::Exception& exception : apart(strip)) {
     pairs[size_t{exception.block} * kBlockWeights + exception.place] = exception.weight;
   }
   std::vector<float> weights(pairs.size());
@@ -110,6 +118,35 @@ TEST(PackBf16, KeepsSmallWeightsZerosAndWhatIsNoNumber) {
   }
   rows[2000] = 0x7fc0;
   EXPECT_TRUE(std::isnan(joined(split_strip(rows, kColumns), kColumns)[2000]));
+}
+
+// So many weights of each row have so few exponents less than its greatest.
+size_t count_less(const Bf16Bits& rows, uint32_t n_columns, int n_exponents) {
+  const auto exponent = [](uint16_t weight) { return weight >> 7 & 0xff; };
+  size_t n = 0;
+  for (auto row = rows.begin(); row != rows.end(); row += n_columns) {
+    const auto end = row + n_columns;
+    const int greatest = exponent(*std::max_element(
+        row, end, [&](uint16_t a, uint16_t b) { return exponent(a) < exponent(b); }));
+    n += static_cast<size_t>(std::count_if(row, end, [&](uint16_t weight) {
+      return weight != 0 && exponent(weight) <= greatest - n_exponents;
+    }));
+  }
+  return n;
+}
+
+TEST(PackBf16, LeavesFewerApartWhereThereIsNoZero) {
+  constexpr uint32_t kColumns = 4096;
+  Bf16Bits rows = normal_bf16(16, kColumns);
+  const size_t n_least = count_less(rows, kColumns, 14), n_others = count_less(rows, kColumns, 16);
+  ASSERT_GT(n_least, n_others + 2);
+  EXPECT_EQ(apart(split_strip(rows, kColumns)).size(), n_others);
+  rows[4] = 0;
+  EXPECT_EQ(apart(split_strip(rows, kColumns)).size(), n_others + 1);
+  expect_kept(rows, kColumns);
+  for (size_t i = 1; i <= n_least; ++i) rows[i * 100] = 0;
+  EXPECT_EQ(apart(split_strip(rows, kColumns)).size(), count_less(rows, kColumns, 14));
+  expect_kept(rows, kColumns);
 }
 
 // More small weights than there is room for: the least of them are lost.

@@ -204,11 +204,14 @@ struct LinesAndPairs : Lines<S, Level> {
   uint32_t n_to_make;    // times kBf16Columns columns
   struct Steps {
     const uint8_t* block[S];
+    __m512i upper_bytes[S];
     typename A::X* pairs[S];
     bool is_any;
     __attribute__((always_inline)) void step(uint32_t i) {
       if (!is_any) return;
-      BP_UNROLL for (uint32_t s = 0; s < S; ++s) SplitStrip::make<A>(block[s], i, pairs[s]);
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+        SplitStrip::make<A>(block[s], i, upper_bytes[s], pairs[s]);
+      }
     }
   };
   __attribute__((always_inline)) Steps steps() const {
@@ -216,6 +219,7 @@ struct LinesAndPairs : Lines<S, Level> {
     all.is_any = n_to_make > 0;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
       all.block[s] = strips[s].next_block();
+      all.upper_bytes[s] = strips[s].upper_bytes();
       all.pairs[s] = to[s] + at;
     }
     return all;
@@ -360,7 +364,8 @@ __attribute__((always_inline)) inline void add_split(SplitStrip& blocks, PanelRo
   const auto add_block = [&](auto complete) __attribute__((always_inline)) {
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2) {
       ask.two_pairs(blocks.next_block(), i / 2);
-      const SplitStrip::TwoPairs two = SplitStrip::two_pairs(blocks.next_block(), i / 2);
+      const SplitStrip::TwoPairs two =
+          SplitStrip::two_pairs(blocks.next_block(), i / 2, blocks.upper_bytes());
       BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
         const __m512i pair = complete(two.of[p], i + p);
         if (P == 2 || p == Parity) add_pair_at<A>(i + p, pair, x.first, sums);

@@ -20,7 +20,9 @@ class SplitStrip {
       : exception_(reinterpret_cast<const Bf16Split::Exception*>(bytes_of(strip) +
                                                                  Bf16Split::kExceptionsAt)),
         end_(exception_ + Bf16Split::n_exceptions(n_columns)),
-        block_(bytes_of(strip) + Bf16Split::blocks_at(n_columns)) {}
+        block_(bytes_of(strip) + Bf16Split::blocks_at(n_columns)),
+        upper_bytes_(_mm512_broadcast_i32x4(_mm_loadu_si128(
+            reinterpret_cast<const __m128i*>(bytes_of(strip) + Bf16Split::kUpperBytesAt)))) {}
 
   [[nodiscard]] static __m512 scales(const uint16_t* strip) { return _mm512_loadu_ps(strip); }
   [[nodiscard]] static const uint16_t* block(const uint16_t* strip, uint32_t n_columns,
@@ -30,14 +32,14 @@ class SplitStrip {
   }
 
   [[nodiscard]] const uint8_t* next_block() const { return block_; }
+  [[nodiscard]] __m512i upper_bytes() const { return upper_bytes_; }
   struct TwoPairs {
     __m512i of[2];
   };
-  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, but for what stands apart.
-  __attribute__((always_inline)) static TwoPairs two_pairs(const uint8_t* block, uint32_t i) {
-    // By the lower four bits of six: what else is there does not matter.
-    const __m512i upper_bytes = _mm512_broadcast_i32x4(
-        _mm_set_epi64x(static_cast<long long>(0xbfbebdbcbbbab980u), 0x3f3e3d3c3b3a3900));
+  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, but for what stands apart. upper_bytes: of its
+  // strip, four times, so that but the lower four bits of six that choose one matter.
+  __attribute__((always_inline)) static TwoPairs two_pairs(const uint8_t* block, uint32_t i,
+                                                           __m512i upper_bytes) {
     const uint8_t* group = block + i / 2 * Bf16Split::kGroupBytes;
     const __m512i lower = _mm512_loadu_si512(group + i % 2 * 64);
     const __m512i both = _mm512_loadu_si512(group + Bf16Split::kNibblesAt);
@@ -48,8 +50,8 @@ class SplitStrip {
   // Into their place, in the form of the arithmetic A.
   template <class A>
   __attribute__((always_inline)) static void make(const uint8_t* block, uint32_t i,
-                                                  typename A::X* pairs) {
-    const TwoPairs two = two_pairs(block, i);
+                                                  __m512i upper_bytes, typename A::X* pairs) {
+    const TwoPairs two = two_pairs(block, i, upper_bytes);
     pairs += 2 * i * kPairElements;
     A::store_pair(pairs, two.of[0]);
     A::store_pair(pairs + kPairElements, two.of[1]);
@@ -88,7 +90,7 @@ class SplitStrip {
   }
   template <class A>
   __attribute__((always_inline)) void make_block(typename A::X* pairs) {
-    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs / 2; ++i) make<A>(block_, i, pairs);
+    BP_UNROLL for (uint32_t i = 0; i < kUnitPairs / 2; ++i) make<A>(block_, i, upper_bytes_, pairs);
     end_block<A>(pairs);
   }
 
@@ -100,6 +102,7 @@ class SplitStrip {
   const Bf16Split::Exception* exception_;
   const Bf16Split::Exception* end_;
   const uint8_t* block_;
+  __m512i upper_bytes_;
   uint32_t n_made_ = 0;  // blocks
 };
 
