@@ -220,10 +220,10 @@ enum class Bf16Layout : uint8_t {
 // A strip of bf16 in 12 bits a weight. Each row is multiplied by a power of two, so that its
 // greatest weight has the exponent kMostExponent, and its products by `scale`, which undoes that.
 // Of a weight the lower byte, the last bit of the exponent and the mantissa, stands as it is; the
-// upper one, s0111kkk, is the nibble skkk. Where k = 0 is zero, s0000000, there are 14 exponents,
-// else 16. Weights without one, one in some thousands, stand apart as they are, which products of
-// few rows do not like: a strip has zero where it would otherwise have more of them. Where there is
-// no room for all, the least are 0.
+// upper one, s0111kkk, is the nibble skkk. A strip where k = 0 is zero, s0000000, has 14 exponents,
+// else 16. What it has not, mostly one weight in thousands, stands apart: zeros or the least two
+// exponents, whichever are fewer, and all below. Where there is no room for them, k = 0 is zero and
+// the least are 0.
 //   f32 scale[kStripRows], u8 upper_byte[16] of nibbles, exceptions by ascending place, padding to
 //   64 bytes, then for each kBf16Columns columns kGroups groups: of four pairs of columns the lower
 //   bytes, u8[2][64], and the nibbles, u8[64], the lower ones those of the first 64.

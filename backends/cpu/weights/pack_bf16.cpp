@@ -71,10 +71,10 @@ bool is_zero(uint32_t exponent, int shift) {
   return exponent == 0 || static_cast<int>(exponent) + shift <= 0;
 }
 
-// Weights of a strip that may stand apart.
+// Weights of a strip that stand apart.
 struct Rare {
-  size_t zeros = 0;  // where its nibbles have none
-  size_t least = 0;  // where they have
+  size_t zeros = 0;  // if nibbles have no zero
+  size_t least = 0;  // if they have one
   size_t others = 0;
 
   void count(std::span<const uint16_t> row) {

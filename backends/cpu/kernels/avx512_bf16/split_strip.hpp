@@ -36,8 +36,8 @@ class SplitStrip {
   struct TwoPairs {
     __m512i of[2];
   };
-  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, but for what stands apart. upper_bytes: of its
-  // strip, four times, so that but the lower four bits of six that choose one matter.
+  // Two of a block's pairs, 0 <= i < kUnitPairs / 2, but for what stands apart. upper_bytes: the
+  // strip's, four times over: six bits choose one, of which the upper two are another nibble's.
   __attribute__((always_inline)) static TwoPairs two_pairs(const uint8_t* block, uint32_t i,
                                                            __m512i upper_bytes) {
     const uint8_t* group = block + i / 2 * Bf16Split::kGroupBytes;
