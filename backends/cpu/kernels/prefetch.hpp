@@ -8,9 +8,9 @@ namespace bp::cpu {
 namespace {
 
 // Asks for the line at base + offset, a constant, into the cache of a level: 1 or 2. With the
-// builtin gcc computes such addresses ahead of the loop, keeps them in vector registers, and moves
-// each to where it is used: for a block of four rows that was a third of all instructions of the
-// pipes that multiply. It also moves the builtin away from what it stands between.
+// builtin gcc computes such addresses ahead of the loop and keeps them in vector registers: some
+// twenty moves for a block of four rows, on the pipes that multiply. It also moves the builtin away
+// from what it stands between.
 template <int Level>
 __attribute__((always_inline)) inline void prefetch(const void* base, size_t offset) {
   static_assert(Level == 1 || Level == 2);
