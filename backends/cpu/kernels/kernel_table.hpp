@@ -235,7 +235,7 @@ struct Bf16Split {
     uint16_t weight;
   };
   static constexpr uint32_t kNoBlock = UINT32_MAX;
-  static constexpr uint32_t kMostExponent = 127;
+  static constexpr int kMostExponent = 127, kLeastExponent = 112, kLeastBesideZero = 114;
   static constexpr uint32_t kGroupPairs = 4, kGroupBytes = 192, kNibblesAt = 128;
   static constexpr uint32_t kGroups = kBf16Columns / 2 / kGroupPairs;
   static constexpr uint32_t kBlockBytes = kGroups * kGroupBytes;
@@ -247,7 +247,6 @@ struct Bf16Split {
     const uint32_t rest = has_zero && exponent == 0 ? 0 : 0x38 | exponent;
     return static_cast<uint8_t>((nibble & 8) << 4 | rest);
   }
-  static constexpr uint32_t least_exponent(bool has_zero) { return has_zero ? 114 : 112; }
 
   // As many as there is room for, one for 512 weights.
   static constexpr uint32_t n_exceptions(uint32_t n_columns) { return n_columns / 32; }

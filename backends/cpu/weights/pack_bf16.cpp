@@ -61,95 +61,72 @@ uint32_t greatest_exponent(std::span<const uint16_t> row) {
   return greatest;
 }
 
-// What its greatest exponent needs to become kMostExponent.
-int shift_of(std::span<const uint16_t> row) {
-  return static_cast<int>(Bf16Split::kMostExponent) - static_cast<int>(greatest_exponent(row));
+// A weight where it stands, in a strip of zeros.
+void put(const Bf16Split::Exception& weight, uint8_t* blocks) {
+  const uint32_t element = weight.place % (2 * kStripRows), pair = weight.place / (2 * kStripRows);
+  uint8_t* const group = blocks + size_t{weight.block} * Bf16Split::kBlockBytes +
+                         pair / Bf16Split::kGroupPairs * Bf16Split::kGroupBytes;
+  const uint32_t at = Bf16Split::byte_of(pair % Bf16Split::kGroupPairs, element / 2, element % 2);
+  const uint32_t nibble = (weight.weight >> 12 & 8) | (weight.weight >> 8 & 7);
+  group[at] = static_cast<uint8_t>(weight.weight);
+  group[Bf16Split::kNibblesAt + at % 64] |= static_cast<uint8_t>(nibble << (at < 64 ? 0 : 4));
 }
 
-// Whether products take it for 0: it has no leading bit.
-bool is_zero(uint32_t exponent, int shift) {
-  return exponent == 0 || static_cast<int>(exponent) + shift <= 0;
-}
-
-// Weights of a strip that stand apart.
+// Weights of a strip that may stand apart.
 struct Rare {
-  size_t zeros = 0;  // if nibbles have no zero
-  size_t least = 0;  // if they have one
-  size_t others = 0;
-
-  void count(std::span<const uint16_t> row) {
-    const int shift = shift_of(row);
-    for (const uint16_t weight : row) {
-      const uint32_t was = exponent_of(weight);
-      const int exponent = static_cast<int>(was) + shift;
-      const bool is_other =
-          was == kInfinity || (!is_zero(was, shift) && exponent < least_of(false));
-      zeros += is_zero(was, shift) ? 1 : 0;
-      others += is_other ? 1 : 0;
-      least += !is_other && !is_zero(was, shift) && exponent < least_of(true) ? 1 : 0;
-    }
-  }
-  [[nodiscard]] bool wants_zero(size_t room) const {
-    return zeros >= least || zeros + others > room;
-  }
-
-  static int least_of(bool has_zero) {
-    return static_cast<int>(Bf16Split::least_exponent(has_zero));
-  }
+  Exceptions zeros;  // do if nibbles have no zero; no more than one too many are kept
+  Exceptions least;  // do if they have one
+  Exceptions others;
 };
 
-// Row r of a strip of zeros.
-void split_row(std::span<const uint16_t> row, uint32_t r, bool has_zero, uint8_t* strip,
-               Exceptions& exceptions) {
-  const int shift = shift_of(row);
+// Row r of a strip of zeros, but for what is rare.
+void split_row(std::span<const uint16_t> row, uint32_t r, uint8_t* strip, Rare& rare) {
+  const auto n_columns = static_cast<uint32_t>(row.size());
+  const int shift = Bf16Split::kMostExponent - static_cast<int>(greatest_exponent(row));
   const float scale = std::ldexp(1.0f, -shift);
   std::memcpy(strip + r * sizeof scale, &scale, sizeof scale);
-  uint8_t* const blocks = strip + Bf16Split::blocks_at(static_cast<uint32_t>(row.size()));
-  for (uint32_t c = 0; c < row.size(); ++c) {
+  uint8_t* const blocks = strip + Bf16Split::blocks_at(n_columns);
+  for (uint32_t c = 0; c < n_columns; ++c) {
     const uint32_t was = exponent_of(row[c]);
-    const uint32_t block = c / kBf16Columns, pair = c % kBf16Columns / 2;
-    const auto stand_apart = [&](uint16_t weight) {
-      const auto place = static_cast<uint16_t>((pair * kStripRows + r) * 2 + c % 2);
-      exceptions.push_back({block, place, weight});
-    };
-    if (is_zero(was, shift)) {
-      if (!has_zero) stand_apart(0);
+    const bool is_number = was != kInfinity;
+    const int exponent = static_cast<int>(was) + (is_number ? shift : 0);
+    const auto place = static_cast<uint16_t>((c % kBf16Columns / 2 * kStripRows + r) * 2 + c % 2);
+    Bf16Split::Exception weight{c / kBf16Columns, place, 0};
+    if (was == 0 || exponent <= 0) {  // products take what has no leading bit for 0
+      if (rare.zeros.size() <= Bf16Split::n_exceptions(n_columns)) rare.zeros.push_back(weight);
       continue;
     }
-    const int exponent = was == kInfinity ? kInfinity : static_cast<int>(was) + shift;
-    const auto weight = static_cast<uint16_t>((row[c] & 0x807f) | exponent << 7);
-    if (was == kInfinity || exponent < Rare::least_of(has_zero)) {
-      stand_apart(weight);
-      continue;
+    weight.weight = static_cast<uint16_t>((row[c] & 0x807f) | exponent << 7);
+    if (!is_number || exponent < Bf16Split::kLeastExponent) {
+      rare.others.push_back(weight);
+    } else if (exponent < Bf16Split::kLeastBesideZero) {
+      rare.least.push_back(weight);
+    } else {
+      put(weight, blocks);
     }
-    uint8_t* const group = blocks + size_t{block} * Bf16Split::kBlockBytes +
-                           pair / Bf16Split::kGroupPairs * Bf16Split::kGroupBytes;
-    const uint32_t at = Bf16Split::byte_of(pair % Bf16Split::kGroupPairs, r, c % 2);
-    const uint32_t nibble = (weight >> 12 & 8) | (weight >> 8 & 7);
-    group[at] = static_cast<uint8_t>(weight);
-    group[Bf16Split::kNibblesAt + at % 64] |= static_cast<uint8_t>(nibble << (at < 64 ? 0 : 4));
   }
 }
 
 void split(const uint8_t* rows, size_t row_stride_bytes, uint32_t n_rows, uint32_t n_columns,
            uint8_t* strip) {
   std::memset(strip, 0, Bf16Split::strip_bytes(n_columns));
-  std::vector<uint16_t> row(n_columns);
-  const auto for_rows = [&](auto&& f) {
-    for (uint32_t r = 0; r < n_rows; ++r) {
-      std::memcpy(row.data(), rows + r * row_stride_bytes, n_columns * sizeof(uint16_t));
-      f(r);
-    }
-  };
   Rare rare;
-  for_rows([&](uint32_t) { rare.count(row); });
-  const bool has_zero = n_rows < kStripRows || rare.wants_zero(Bf16Split::n_exceptions(n_columns));
+  std::vector<uint16_t> row(n_columns);
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    std::memcpy(row.data(), rows + r * row_stride_bytes, n_columns * sizeof(uint16_t));
+    split_row(row, r, strip, rare);
+  }
+  const bool has_zero = n_rows < kStripRows || rare.zeros.size() >= rare.least.size() ||
+                        rare.zeros.size() + rare.others.size() > Bf16Split::n_exceptions(n_columns);
   for (uint32_t nibble = 0; nibble < 16; ++nibble) {
     strip[Bf16Split::kUpperBytesAt + nibble] = Bf16Split::upper_byte(nibble, has_zero);
   }
-  Exceptions exceptions;
-  for_rows([&](uint32_t r) { split_row(row, r, has_zero, strip, exceptions); });
-  put_exceptions(exceptions, n_columns, strip + Bf16Split::kExceptionsAt);
+  if (!has_zero) {
+    for (const auto& weight : rare.least) put(weight, strip + Bf16Split::blocks_at(n_columns));
+  }
+  Exceptions& apart = has_zero ? rare.least : rare.zeros;
+  apart.insert(apart.end(), rare.others.begin(), rare.others.end());
+  put_exceptions(apart, n_columns, strip + Bf16Split::kExceptionsAt);
 }
 
 }  // namespace
