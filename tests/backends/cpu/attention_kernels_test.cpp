@@ -83,6 +83,18 @@ TEST(AttentionKernels, GiveTheSameWhateverTheTuning) {
   }
 }
 
+// Floats that a tile's probabilities take: 64, or half as many where they are bf16 and leave the
+// other half of the scores as it was.
+size_t probability_floats(const Kernels& kernels, KvType type) {
+  std::array<float, kTilePositions> scores;
+  scores.fill(3);
+  std::array<float, 16> sums{};
+  float maximum = -std::numeric_limits<float>::infinity();
+  kernels.softmax_tile[static_cast<int>(type)](scores.data(), 0, kTilePositions, 0.05f, 0, &maximum,
+                                               sums.data());
+  return scores.back() == 3 ? kTilePositions / 2 : kTilePositions;
+}
+
 // A row's softmax over positions [first, end) of a tile: its probabilities in the form of the type,
 // then the maximum, the sums and the factor.
 std::vector<float> softmaxed(const Kernels& kernels, KvType type,
@@ -92,7 +104,7 @@ std::vector<float> softmaxed(const Kernels& kernels, KvType type,
   float maximum = -std::numeric_limits<float>::infinity();
   const float factor = kernels.softmax_tile[static_cast<int>(type)](
       scores.data(), first, end, 0.05f, 0, &maximum, sums.data());
-  std::vector<float> all(scores.begin(), scores.end());
+  std::vector<float> all(scores.begin(), scores.begin() + probability_floats(kernels, type));
   all.push_back(maximum);
   all.insert(all.end(), sums.begin(), sums.end());
   all.push_back(factor);
