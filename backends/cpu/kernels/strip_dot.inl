@@ -552,7 +552,7 @@ void set_unpacked_as(Kernels& kernels, int layout) {
 template <class W, uint32_t N>
 void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
   const auto of = static_cast<int>(layout);
-  kernels.unpacked_from[of] = unpacked_from(W::kSteps, tuning);
+  kernels.unpacked_from[of] = unpacked_from<W>(tuning);
   if (kernels.unpacked_from[of] == kNeverUnpacked) return;
   if (tuning == Tuning::kZen4) {
     set_unpacked_as<W, EachReads<Unpacked<AddsBeside<W>>>, N, false>(kernels, of);

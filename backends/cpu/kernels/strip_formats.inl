@@ -11,7 +11,8 @@ namespace bp::cpu::BP_CPU_ISA {
 namespace {
 
 // A format is a form of scales and a form of quants. For block b of a record they give
-//   scale(record, b, half): of 32 columns, or with kHalves of 16; kSubtractsStart: see SumScale
+//   scale(record, b, half): of 32 columns, or with kHalves of 16, a product of two numbers with
+//     kMultipliesScales; kSubtractsStart: see SumScale
 //   factors(record, b, half) where kHalfFactors: integers that each 16 columns have on top of it,
 //     small enough for quants times factors to be bytes
 //   minimum(record, b) where kHasMinimum: of 32 columns; with kHalfFactors of all the record's,
@@ -28,6 +29,7 @@ struct Shape {
   static constexpr bool kHasMinimum = false;
   static constexpr bool kHalves = false;
   static constexpr bool kHalfFactors = false;
+  static constexpr bool kMultipliesScales = false;
   static constexpr bool kSubtractsStart = false;
   static const uint8_t* body(const uint8_t* record, uint32_t b) {
     return record + kShape.header_bytes + b * kShape.body_bytes;
@@ -113,6 +115,7 @@ struct F16ScaleAndMinimum : Shape<Layout> {
 };
 template <StripLayout Layout>
 struct I8Scales : Shape<Layout> {
+  static constexpr bool kMultipliesScales = true;
   static F32x16 scale(const uint8_t* record, uint32_t b, int) {
     return mul(f32_at(record), load_i8(record + 64 + 16 * b));
   }
@@ -120,6 +123,7 @@ struct I8Scales : Shape<Layout> {
 template <StripLayout Layout>
 struct I8HalfScales : Shape<Layout> {
   static constexpr bool kHalves = true;
+  static constexpr bool kMultipliesScales = true;
   static F32x16 scale(const uint8_t* record, uint32_t b, int half) {
     return mul(f32_at(record), load_i8(record + 64 + 16 * (2 * b + static_cast<uint32_t>(half))));
   }
@@ -127,6 +131,7 @@ struct I8HalfScales : Shape<Layout> {
 template <StripLayout Layout>
 struct U8ScalesAndMinimums : Shape<Layout> {
   static constexpr bool kHasMinimum = true;
+  static constexpr bool kMultipliesScales = true;
   static F32x16 scale(const uint8_t* record, uint32_t b, int) {
     return mul(f16_at(record), load_u8(record + 64 + 16 * b));
   }

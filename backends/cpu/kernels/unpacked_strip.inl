@@ -14,12 +14,14 @@ template <class W>
 constexpr bool kMayUnpack = !W::kHalfFactors && W::kSteps != Steps::kNone;
 
 // From so many rows on unpacking gains; measured. Few steps are worth it where they take the
-// products' place in two pipes.
+// products' place in two pipes, on Zen 5 where scales take steps besides.
 constexpr uint32_t kNeverUnpacked = UINT32_MAX;
-constexpr uint32_t unpacked_from(Steps steps, Tuning tuning) {
-  const bool takes_many = steps == Steps::kMany;
-  if (tuning == Tuning::kIntel) return takes_many ? 16 : 24;
-  return tuning == Tuning::kZen4 && takes_many ? 32 : kNeverUnpacked;
+template <class W>
+constexpr uint32_t unpacked_from(Tuning tuning) {
+  constexpr bool kTakesMany = W::kSteps == Steps::kMany;
+  if (tuning == Tuning::kIntel) return kTakesMany ? 16 : 24;
+  if (tuning == Tuning::kZen4) return kTakesMany ? 32 : kNeverUnpacked;
+  return kTakesMany || W::kMultipliesScales || W::kUnit != 1 ? 64 : kNeverUnpacked;
 }
 constexpr uint32_t kUnpackedPanel = 4;  // narrower ones, the last of many, take strips as they are
 
