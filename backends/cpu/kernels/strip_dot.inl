@@ -69,7 +69,7 @@ struct AddsBeside : W {
 
 // What a panel of N rows asks memory for: ask_before() block b of strips, and ask_with() columns
 // [4 * First, 4 * End) of it. Lines that are asked for all at once wait for one another, and
-// products for them; Intel's processors ask with columns where they can.
+// products for them.
 
 // The first panel that meets a strip waits for memory. Few rows are through before the first-level
 // cache had what is near: they read fastest what it was asked for from afar, where it has room for
@@ -79,22 +79,30 @@ struct Stream {
   bool is_first;
 };
 template <uint32_t N, Tuning T>
-constexpr bool kAsksWithColumns = N == 1 || N > kStreamedRows ? false : T == Tuning::kIntel;
+constexpr bool kAsksWithColumns =
+    N > kStreamedRows ? false : T == Tuning::kZen5 || (T == Tuning::kIntel && N > 1);
 // (All distances: measured.)
 constexpr size_t kFarBytes = 12288;
 template <class W, Tuning T>
 constexpr size_t kNearBytes = T == Tuning::kIntel ? 8 * W::kRecordBytes / W::kBlocks : 2048;
+
+// Lines [Begin, End) of a block for few rows.
+template <class W, uint32_t N, Tuning T, uint32_t Begin = 0, uint32_t End = block_lines<W>>
+__attribute__((always_inline)) inline void ask_for_few(const uint8_t* body) {
+  if constexpr (T == Tuning::kZen5 || (T == Tuning::kZen4 && N == 1)) {
+    prefetch_lines<1, Begin, End>(body, 8192);
+  } else {
+    prefetch_far_and_near<W, kFarBytes, kNearBytes<W, T>, Begin, End>(body);
+  }
+}
 
 template <class W, uint32_t N, Tuning T>
 __attribute__((always_inline)) inline void ask_before(Records<1> records, uint32_t b,
                                                       Stream<T> stream) {
   if (kAsksWithColumns<N, T> || (N > 1 && !stream.is_first)) return;
   const uint8_t* body = W::body(records.of[0], b);
-  constexpr bool kIsStreamed = N <= kStreamedRows;
-  if constexpr (kIsStreamed && T == Tuning::kZen5) {
-    prefetch_lines<1, 0, block_lines<W>>(body, 8192);
-  } else if constexpr (kIsStreamed) {
-    prefetch_far_and_near<W, kFarBytes, kNearBytes<W, T>>(body);
+  if constexpr (N <= kStreamedRows) {
+    ask_for_few<W, N, T>(body);
   } else {
     prefetch_far_and_near<W>(body);
   }
@@ -103,8 +111,7 @@ template <class W, uint32_t N, int First, int End, Tuning T>
 __attribute__((always_inline)) inline void ask_with(Records<1> records, uint32_t b, Stream<T>) {
   if constexpr (kAsksWithColumns<N, T>) {
     constexpr uint32_t kLines = block_lines<W>;
-    prefetch_far_and_near<W, kFarBytes, kNearBytes<W, T>, First * kLines / 8, End * kLines / 8>(
-        W::body(records.of[0], b));
+    ask_for_few<W, N, T, First * kLines / 8, End * kLines / 8>(W::body(records.of[0], b));
   }
 }
 
@@ -568,9 +575,7 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
   if constexpr (N <= kMaxPanel) dot = strip_dot<OnZen, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
     if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
-    if constexpr (N > 1) {  // Zen 4 reads for one row as Zen 5 does
-      if (tuning == Tuning::kZen4) dot = strip_dot<OnZen, N, Tuning::kZen4>;
-    }
+    if (tuning == Tuning::kZen4) dot = strip_dot<OnZen, N, Tuning::kZen4>;
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
