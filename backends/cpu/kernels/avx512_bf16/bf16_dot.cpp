@@ -314,13 +314,14 @@ struct AskNothing {
 };
 template <uint32_t N, Tuning T>
 struct AskAhead {
-  static constexpr bool kBothLevels = N == 1 ? T == Tuning::kIntel : T != Tuning::kZen5;
+  static constexpr bool kBothLevels = T == Tuning::kIntel || (T == Tuning::kZen4 && N > 1);
   static constexpr bool kIsStreamed = N <= kStreamedRows;
   // One row waits for memory alone.
-  static constexpr uint32_t kFarBytes = N == 1 && !kBothLevels ? 4096 : kIsStreamed ? 8192 : 12288;
-  static constexpr int kFarLevel = N == 1 || kBothLevels ? 2 : 1;
+  static constexpr bool kIsNear = T == Tuning::kZen4 && N == 1;
+  static constexpr uint32_t kFarBytes = kIsNear ? 4096 : kIsStreamed ? 8192 : 12288;
+  static constexpr int kFarLevel = T == Tuning::kZen5 ? 1 : 2;
   // Products that take long between two blocks hold up what is asked for all at once.
-  static constexpr bool kWithPairs = T == Tuning::kIntel;
+  static constexpr bool kWithPairs = T != Tuning::kZen4;
   static constexpr uint32_t kNearBytes = N == 1 || kWithPairs ? 2048 : kIsStreamed ? 1024 : 4096;
   static constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64, kTimes = kUnitPairs / 2;
   __attribute__((always_inline)) void block(const uint8_t* block) const {
@@ -457,12 +458,13 @@ __attribute__((noinline)) void dot_split_twice(const uint16_t* strip, PanelRows<
 }
 
 // More than kStreamedRows rows times a strip, for which the first tile waits.
-template <class A>
+template <Tuning T, class A>
 void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
   constexpr uint32_t kNear = 6;  // so few rows ask as the fewest do
-  using Near = AskAhead<kStreamedRows, Tuning::kZen4>;
-  using Far = AskAhead<kMostRowsOnce, Tuning::kZen4>;
+  constexpr Tuning kAsks = T == Tuning::kZen5 ? T : Tuning::kZen4;
+  using Near = AskAhead<kStreamedRows, kAsks>;
+  using Far = AskAhead<kMostRowsOnce, kAsks>;
   for_tiles<A::kTileRowsAtOnce>(
       panels, n_x_rows, n_columns, 0, [&](uint32_t row, auto x, uint32_t n_rows) {
         with_rows<A::kTileRowsAtOnce>(n_rows, [&](auto rows) {
@@ -730,11 +732,11 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const void* panels, uint32_t n
   using A = Arithmetic<T>;
   const auto* const x = static_cast<const typename A::X*>(panels);
   auto* const kept = static_cast<typename A::X*>(scratch);
-  // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each row loads;
-  // Intel's processors make pairs beside few products alone.
+  // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each of many rows
+  // loads; Intel's processors make pairs beside few products alone.
   constexpr uint32_t kMostAtOnce = T == Tuning::kZen4    ? UINT32_MAX
                                    : T == Tuning::kIntel ? FewRows::kMost
-                                                         : 0;
+                                                         : kBf16PanelRows;
   if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
       dot_few_rows<T, A>(w, i, n_w_rows - i * kStripRows, {x, n_x_rows}, n_columns,
@@ -742,7 +744,7 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const void* panels, uint32_t n
     }
   } else if (n_x_rows <= kMostAtOnce && w.layout == Bf16Layout::kSplit) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      dot_split_rows<A>(w.strip(i), x, n_x_rows, n_columns, y + i * kStripRows, y_stride);
+      dot_split_rows<T, A>(w.strip(i), x, n_x_rows, n_columns, y + i * kStripRows, y_stride);
     }
   } else if (n_w_rows > kStripRows) {
     dot_groups<A, 2>(w, n_w_rows, x, n_x_rows, n_columns, y, y_stride, kept);
