@@ -61,12 +61,6 @@ inline constexpr bool kEachReads = false;
 template <class W>
 inline constexpr bool kEachReads<EachReads<W>> = true;
 
-// W on processors that add beside what multiplies, so that a subtraction costs less than a product.
-template <class W>
-struct AddsBeside : W {
-  static constexpr bool kSubtractsStart = true;
-};
-
 // What a panel of N rows asks memory for: ask_before() block b of strips, and ask_with() columns
 // [4 * First, 4 * End) of it. Lines that are asked for all at once wait for one another, and
 // products for them.
@@ -562,7 +556,7 @@ void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
   kernels.unpacked_from[of] = unpacked_from<W>(tuning);
   if (kernels.unpacked_from[of] == kNeverUnpacked) return;
   if (tuning == Tuning::kZen4) {
-    set_unpacked_as<W, EachReads<Unpacked<AddsBeside<W>>>, N, false>(kernels, of);
+    set_unpacked_as<W, EachReads<Unpacked<W>>, N, false>(kernels, of);
   } else {
     set_unpacked_as<W, Unpacked<W>, N, true>(kernels, of);
   }
@@ -570,21 +564,20 @@ void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
 
 template <class W, uint32_t N>
 void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
-  using OnZen = AddsBeside<W>;
   [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
-  if constexpr (N <= kMaxPanel) dot = strip_dot<OnZen, N, Tuning::kZen5>;
+  if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
     if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
-    if (tuning == Tuning::kZen4) dot = strip_dot<OnZen, N, Tuning::kZen4>;
+    if (tuning == Tuning::kZen4) dot = strip_dot<W, N, Tuning::kZen4>;
   }
   if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
-    pair_dot = strip_pair_dot<OnZen, N, false>;
+    pair_dot = strip_pair_dot<W, N, false>;
     if constexpr (N >= kUnpackedPanel) {  // narrower ones are the last of many
       if (tuning == Tuning::kIntel) pair_dot = strip_pair_dot<W, N, true>;
     }
     if constexpr (W::kHasMinimum) {
-      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<OnZen>, N, false>;
+      if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N, false>;
     }
     if constexpr (kMayUnpack<W> && N >= kUnpackedPanel) set_unpacked<W, N>(kernels, layout, tuning);
   }
