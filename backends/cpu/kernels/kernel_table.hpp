@@ -134,7 +134,7 @@ using StripDot = void (*)(const uint8_t* strip, bool is_first, uint32_t n_column
 enum class Tuning : uint8_t {
   kZen5,   // few rows ask into the first-level cache alone, from afar; any other processor, too
   kIntel,  // into the second from afar, into the first, which waits for few lines, from near
-  kZen4,   // likewise, but one row of strips as kZen5
+  kZen4,   // likewise, but one row of strips as kZen5, and all before a block
 };
 
 // What a panel asks memory for: at each 32 columns so many lines of 64 bytes, from there on.
