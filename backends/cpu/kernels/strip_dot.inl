@@ -73,8 +73,8 @@ struct Stream {
   bool is_first;
 };
 template <uint32_t N, Tuning T>
-constexpr bool kAsksWithColumns =
-    N > kStreamedRows ? false : T == Tuning::kZen5 || (T == Tuning::kIntel && N > 1);
+constexpr bool kAsksWithColumns = N <= kStreamedRows &&
+                                  (T == Tuning::kZen5 || (T == Tuning::kIntel && N > 1));
 // (All distances: measured.)
 constexpr size_t kFarBytes = 12288;
 template <class W, Tuning T>
