@@ -314,10 +314,10 @@ struct AskNothing {
 };
 template <uint32_t N, Tuning T>
 struct AskAhead {
-  static constexpr bool kBothLevels = T == Tuning::kIntel || (T == Tuning::kZen4 && N > 1);
-  static constexpr bool kIsStreamed = N <= kStreamedRows;
   // One row waits for memory alone.
   static constexpr bool kIsNear = T == Tuning::kZen4 && N == 1;
+  static constexpr bool kBothLevels = T != Tuning::kZen5 && !kIsNear;
+  static constexpr bool kIsStreamed = N <= kStreamedRows;
   static constexpr uint32_t kFarBytes = kIsNear ? 4096 : kIsStreamed ? 8192 : 12288;
   static constexpr int kFarLevel = T == Tuning::kZen5 ? 1 : 2;
   // Products that take long between two blocks hold up what is asked for all at once.
