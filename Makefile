@@ -63,6 +63,7 @@ install: build
 	@cmake --install build --prefix $(PREFIX)
 
 format:
+	@command -v clang-format >/dev/null || { echo "make format needs Debian's clang-format" >&2; exit 1; }
 	@git ls-files '*.h' '*.hpp' '*.cpp' '*.inl' | xargs clang-format -i
 
 check-layers:

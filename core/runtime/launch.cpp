@@ -102,6 +102,11 @@ void log_launch(const config::Model& config, const CompiledModel& compiled, cons
                config.id, compiled.parts->model.architecture, config.backend.plugin, plan.context,
                plan.n_blocks, compiled.memory.block_size,
                static_cast<double>(block_bytes * plan.n_blocks) / 1e6);
+  const uint32_t asked = config.backend.block_size;
+  if (asked != 0 && asked != compiled.memory.block_size) {
+    spdlog::warn("model '{}': `kv: block` has no effect: backend '{}' keeps no blocks of {} tokens",
+                 config.id, config.backend.plugin, asked);
+  }
   if (plan.n_state_entries == 0) return;
   spdlog::info(
       "model '{}': state of {} sequences ({:.0f} MB); no prefix cache, since blocks do "

@@ -32,6 +32,8 @@ install(DIRECTORY sdk/ops DESTINATION share/backplane FILES_MATCHING PATTERN "*.
 # Plugins to copy.
 install(DIRECTORY sdk/template/ DESTINATION share/backplane/templates)
 install(DIRECTORY docs/plugins/ DESTINATION share/backplane/docs FILES_MATCHING PATTERN "*.md")
+install(FILES docs/architectures.md docs/configuration.md docs/http.md docs/quantize.md
+        docs/simulate.md DESTINATION share/backplane/docs)
 # The model of backplane-conform, and what it must answer.
 install(FILES tests/data/tiny/tiny-chat.gguf tests/data/tiny/expected.json
         DESTINATION share/backplane/conformance)

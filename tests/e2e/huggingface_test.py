@@ -9,6 +9,7 @@ import zipfile
 from huggingface_folder import write_folder
 from support import (
     BINARY,
+    SOURCE,
     TINY,
     CommandTest,
     Server,
@@ -99,6 +100,17 @@ class Folder(CommandTest):
         self.assertEqual(answers, [answers[0]] * 3)
         for score in scores[1:]:
             self.assertAlmostEqual(score / scores[0], 1, places=4)
+
+    def test_the_configuration_for_own_models_takes_files_and_folders(self):
+        write_folder(self.model, shards=3)
+        with open(os.path.join(SOURCE, "configs", "own-model.yaml"), encoding="utf-8") as file:
+            yaml = file.read().replace("127.0.0.1:8080", "127.0.0.1:0")
+        answers = []
+        for source in [TINY, self.model]:
+            with Server(yaml=yaml, env={"MODEL": source}) as server:
+                answers.append(server.chat("What is the capital of Italy?", temperature=0)["choices"])
+        self.assertTrue(answers[0][0]["message"]["content"])
+        self.assertEqual(answers[1], answers[0])
 
     def test_their_plugins_conform(self):
         programs = os.path.dirname(BINARY)

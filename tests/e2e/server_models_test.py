@@ -172,6 +172,19 @@ class LittleMemory(ServerTest):
         self.server.wait_idle()
 
 
+class BlockSizes(unittest.TestCase):
+    def test_one_that_the_backend_does_not_keep_is_named(self):
+        for asked, kept in [(20, 64), (96, 96)]:
+            backend = {"plugin": "cpu", "kv": {"block": asked}}
+            with Server(tiny_model(backend=backend)) as server:
+                server.wait_logged(f"KV blocks of {kept} tokens")
+                if kept != asked:
+                    server.wait_logged(f"keeps no blocks of {asked} tokens")
+                self.assertTrue(server.chat(CAPITAL)["choices"][0]["message"]["content"])
+                named = "keeps no blocks of" in server.log_text()
+                self.assertEqual(named, kept != asked)
+
+
 class RequestTemplates(unittest.TestCase):
     def test_only_where_the_configuration_allows(self):
         body = {"messages": CAPITAL, "chat_template": "{{ messages[0].content | upper }}"}

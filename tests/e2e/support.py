@@ -176,20 +176,23 @@ class EventStream:
 
 
 class Server:
-    """`backplane serve` on a free port, ready to answer; a context manager that stops it."""
+    """`backplane serve` on a free port, ready to answer; a context manager that stops it.
 
-    def __init__(self, *models, server=None, ready=True):
+    Serves the models, or what a whole configuration (`yaml`) says."""
+
+    def __init__(self, *models, server=None, ready=True, yaml=None, env=None):
         self.folder = tempfile.mkdtemp(prefix="backplane-serve-")
         config = {"server": {"listen": "127.0.0.1:0"} | (server or {}), "models": list(models)}
         self.config = os.path.join(self.folder, "serve.yaml")
         with open(self.config, "w", encoding="utf-8") as file:
-            json.dump(config, file)  # JSON is YAML
+            file.write(yaml or json.dumps(config))  # JSON is YAML
         self.log, self.listening = [], threading.Event()
         self.process = subprocess.Popen(
             [BINARY, "serve", self.config],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            env=os.environ | (env or {}),
         )
         self.host, self.port = None, None
         self.reader = threading.Thread(target=self._read_log, daemon=True)
