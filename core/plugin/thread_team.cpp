@@ -128,6 +128,24 @@ void barrier(bp_team* team) {
   wait_for_change(team->generation, generation, team->may_spin);
 }
 
+// While it lives, threads that are started get no signals: these go elsewhere.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    // Faults of the thread itself: blocked, they would end the process without a word.
+    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 #if !defined(BP_TEAM_RUNS_LOOPS)
@@ -195,25 +213,31 @@ ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
 }
 
 ThreadTeam::~ThreadTeam() {
+  stop_workers();
+}
+
+void ThreadTeam::stop_workers() {
   stop_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+  stop_.store(false, std::memory_order_relaxed);
 }
 
 void ThreadTeam::start_workers() {
-  sigset_t all, before;
-  sigfillset(&all);
-  // Faults of the thread itself: blocked, they would end the process without a word.
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // workers inherit it: signals go elsewhere
-  for (uint32_t i = 1; i < n_threads_; ++i) {
-    workers_.emplace_back([this, i] { work(i); });
-    const pthread_t worker = workers_.back().native_handle();
-    if (!placement_.empty()) keep_on(worker, placement_[i]);
-    if (may_spin_) team_.cores.meet(i, worker, placement_[i]);
+  const NoSignals inherited;
+  try {
+    for (uint32_t i = 1; i < n_threads_; ++i) {
+      workers_.emplace_back([this, i, epoch = epoch_.load()] { work(i, epoch); });
+      const pthread_t worker = workers_.back().native_handle();
+      if (!placement_.empty()) keep_on(worker, placement_[i]);
+      if (may_spin_) team_.cores.meet(i, worker, placement_[i]);
+    }
+  } catch (...) {
+    stop_workers();
+    throw;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void ThreadTeam::run(uint32_t n, Job job, void* argument) {
@@ -246,8 +270,7 @@ void ThreadTeam::run_alone(uint32_t n, Job job, void* argument) {
   team_.cores.leave(0);
 }
 
-void ThreadTeam::work(uint32_t worker) {
-  uint32_t epoch = 0;
+void ThreadTeam::work(uint32_t worker, uint32_t epoch) {
   while (true) {
     epoch = wait_for_change(epoch_, epoch, may_spin_);
     if (stop_.load(std::memory_order_relaxed)) return;

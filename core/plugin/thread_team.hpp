@@ -51,8 +51,9 @@ class ThreadTeam {
 
   void run(uint32_t n, Job job, void* argument);
   void run_alone(uint32_t n, Job job, void* argument);  // one_job_ is held
-  void work(uint32_t worker);
-  void start_workers();
+  void work(uint32_t worker, uint32_t epoch);  // from the job after that one on
+  void start_workers();  // all of them, or none where it throws
+  void stop_workers();
 
   const uint32_t n_threads_;
   const bool may_spin_;                    // each worker may have a processor to itself

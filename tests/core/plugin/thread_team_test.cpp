@@ -3,14 +3,19 @@
 #include "core/plugin/thread_team.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include "core/base/cpu_topology.hpp"
@@ -70,6 +75,45 @@ TEST(ThreadTeam, RunsASubsetWhenAsked) {
       },
       &seen);
   EXPECT_EQ(seen, 6u);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMayLimitMemory = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kMayLimitMemory = false;
+#else
+constexpr bool kMayLimitMemory = true;
+#endif
+#else
+constexpr bool kMayLimitMemory = true;
+#endif
+
+TEST(ThreadTeam, StartsAllOfItsThreadsOnceTheSystemGivesThem) {
+  if (!kMayLimitMemory) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  ThreadTeam team(64);
+  const bp_threads* threads = team.extension();
+  std::atomic<uint32_t> seen{0};
+  const auto count = [](void* argument, uint32_t, uint32_t, bp_team*) {
+    static_cast<std::atomic<uint32_t>*>(argument)->fetch_add(1);
+  };
+  uint64_t n_pages = 0;
+  std::ifstream("/proc/self/statm") >> n_pages;
+  rlimit whole{}, stacks{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &whole), 0);
+  ASSERT_EQ(getrlimit(RLIMIT_STACK, &stacks), 0);
+  const rlim_t stack = stacks.rlim_cur == RLIM_INFINITY ? rlim_t{2} << 20 : stacks.rlim_cur;
+  const rlimit few{n_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + 8 * stack,
+                   whole.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &few), 0);
+  EXPECT_THROW(threads->run_team(threads->user, 0, count, &seen), std::system_error);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &whole), 0);
+  EXPECT_EQ(seen, 0u);
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0);
+  threads->run_team(threads->user, 0, count, &seen);
+  EXPECT_EQ(seen, 64u);
 }
 
 TEST(ThreadTeam, ParallelForVisitsEachItemOnce) {
