@@ -304,6 +304,11 @@ Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
   return TensorData{&tensor, bytes.get(), row, rows * row};
 }
 
+namespace {
+constexpr size_t kSampledTensors = 32;
+constexpr uint64_t kSampleBytes = 64;
+}  // namespace
+
 std::string ModelFile::content_key() const {
   Hash hash;
   hash.add(path_);
@@ -320,6 +325,15 @@ std::string ModelFile::content_key() const {
     for (const uint64_t n : {uint64_t{tensor.dtype}, tensor.offset, tensor.n_bytes}) {
       hash.add_number(n);
     }
+  }
+  // Files are copied with their times; a page of some tensors tells what differs.
+  const size_t step = tensors_.size() / kSampledTensors + 1;
+  for (size_t i = 0; i < tensors_.size(); i += step) {
+    const bp_tensor& tensor = tensors_[i];
+    if (tensor.offset == BP_NO_OFFSET) continue;
+    const uint64_t middle = tensor.n_bytes / 2;
+    hash.add(mappings_[tensor.file]->bytes().data() + tensor.offset + middle,
+             std::min(kSampleBytes, tensor.n_bytes - middle));
   }
   return fmt::format("{:016x}", hash.value());
 }

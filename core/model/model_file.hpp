@@ -66,7 +66,8 @@ class ModelFile {
   // tensors.
   void forget_metadata();
 
-  // Identifies the bytes: paths, sizes, times of change, metadata keys and the tensor table.
+  // Identifies the bytes: paths, sizes, times of change, metadata keys, the tensor table, and what
+  // lies in the middle of some mapped tensors.
   [[nodiscard]] std::string content_key() const;
 
  private:

@@ -193,6 +193,20 @@ TEST_F(ModelFileTest, ContentKeyFollowsTheFile) {
   EXPECT_NE((*fake.open())->content_key(), key);
 }
 
+// As by tools that set all times to one: another model of the same form.
+TEST_F(ModelFileTest, ContentKeyFollowsTheWeightsWhereTheFileLooksTheSame) {
+  FakeModel fake("gguf");
+  add_mapped(fake);
+  const auto key_of = [&](char byte) {
+    std::ofstream(path_, std::ios::binary) << std::string(9000, byte);
+    std::filesystem::last_write_time(path_, {});
+    return (*fake.open())->content_key();
+  };
+  const std::string key = key_of('x');
+  EXPECT_EQ(key_of('x'), key);
+  EXPECT_NE(key_of('y'), key);
+}
+
 using ModelFileDeathTest = ModelFileTest;
 
 TEST_F(ModelFileDeathTest, TruncatedWhileInUse) {
