@@ -177,7 +177,10 @@ void quantize_row(const float* x, uint32_t n_columns, int32_t* words, uint32_t n
   }
   const float mean_square =
       sum_of_squared_differences(x, 0, n_columns) / static_cast<float>(n_columns);
-  const float outlier = static_cast<float>(kOutlierRatio) * __builtin_sqrtf(mean_square);
+  // Squares too small for a float would make outliers of all.
+  const float outlier = mean_square < __FLT_MIN__
+                            ? __builtin_inff()
+                            : static_cast<float>(kOutlierRatio) * __builtin_sqrtf(mean_square);
   for (uint32_t first = 0; first < n_blocks; first += kHalfSumBlocks) {
     const uint32_t n_here = n_blocks - first;  // or more than the group holds
     BlockGroup group;

@@ -565,7 +565,8 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRowsOrTheTun
   for (const Kernels& kernels : all_bf16_kernels()) {
     SCOPED_TRACE(kernels.name);
     for (const uint32_t n_columns : {32u, 96u, 1056u, 2080u}) {
-      for (const uint32_t n_w : {kStripRows, 5u, 2 * kStripRows, kStripRows + 11}) {
+      for (const uint32_t n_w :
+           {1u, kStripRows, 5u, 2 * kStripRows, kStripRows + 1, kStripRows + 11}) {
         const uint32_t n_strips = (n_w + kStripRows - 1) / kStripRows;
         const uint32_t y_stride = n_strips * kStripRows;
         const size_t row_bytes = n_columns * sizeof(uint16_t);
@@ -574,7 +575,7 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRowsOrTheTun
           w[i] = std::ldexp(w[i], -7 * static_cast<int>(i / n_columns % 4));
           if (i % 600 == 13) w[i] *= 0x1p-15f;
         }
-        std::vector<uint16_t> encoded(w.size());
+        conformance::GuardedArray<uint16_t> encoded(w.size());
         ASSERT_TRUE(reference::encode_row(BP_DTYPE_BF16, w.data(), w.size(), encoded.data()).ok());
         const size_t strip_elements =
             bf16_strip_bytes(kernels.bf16_layout, n_columns) / sizeof(uint16_t);
@@ -681,6 +682,22 @@ TEST(QuantizeRow, IsWithinHalfAStepOfItsBlock) {
         EXPECT_NEAR(panel.values[i], x[i], 5.0f / 127 / 2) << isa_name(isa) << " " << i;
       }
       EXPECT_EQ(panel.words[0], n > 1 ? 1 : 0) << "second records";
+    }
+  }
+}
+
+// Their squares are no floats any more.
+TEST(QuantizeRow, TakesNoBlockOfTinyValuesForAnOutlier) {
+  constexpr uint32_t n_columns = 2048;
+  for (const Isa isa : available_isas()) {
+    for (const float size : {1e-30f, 2e-23f, 1e-19f}) {
+      std::vector<float> x = conformance::normal_values("x", n_columns);
+      for (float& value : x) value *= size;
+      const Panel panel = make_panel(kernels_of(isa), x, 1, n_columns);
+      EXPECT_EQ(panel.words[0], 0) << isa_name(isa) << " " << size;
+      for (size_t i = 0; i < x.size(); ++i) {
+        ASSERT_NEAR(panel.values[i] / size, x[i] / size, 5.0f / 127 / 2) << isa_name(isa);
+      }
     }
   }
 }

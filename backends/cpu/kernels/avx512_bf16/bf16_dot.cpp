@@ -603,7 +603,7 @@ class GroupPairs {
         is_split_(w.layout == Bf16Layout::kSplit),
         asks_own_(is_split_ && kept == nullptr),
         is_first_(is_first),
-        strips_{{w.strip(0), n_columns}, {w.strip(S - 1), n_columns}} {
+        strips_{strip_of(w, 0), strip_of(w, S - 1)} {
     beside.strips = strips_;
     beside.at = kUnitElements;
     beside.ring_mask = kept == nullptr ? kRingElements - 1 : SIZE_MAX;
@@ -615,6 +615,11 @@ class GroupPairs {
   }
   GroupPairs(const GroupPairs&) = delete;
   GroupPairs& operator=(const GroupPairs&) = delete;
+
+  // Rows in a file may end before what the head of a split strip would have.
+  [[nodiscard]] SplitStrip strip_of(const Bf16Weights& w, uint32_t s) const {
+    return is_split_ ? SplitStrip(w.strip(s), n_columns_) : SplitStrip();
+  }
 
   // Columns [column, column + place.n_columns).
   void begin_block(uint32_t column, BlockPlace place, const X* (&pairs)[S]) {

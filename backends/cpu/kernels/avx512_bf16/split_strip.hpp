@@ -16,6 +16,7 @@ constexpr uint32_t kUnitElements = kUnitPairs * kPairElements;
 // Makes pairs of a strip's blocks, one block after another.
 class SplitStrip {
  public:
+  SplitStrip() = default;  // none: nothing may be made of it
   SplitStrip(const uint16_t* strip, uint32_t n_columns)
       : exception_(reinterpret_cast<const Bf16Split::Exception*>(bytes_of(strip) +
                                                                  Bf16Split::kExceptionsAt)),
@@ -99,10 +100,10 @@ class SplitStrip {
     return reinterpret_cast<const uint8_t*>(strip);
   }
 
-  const Bf16Split::Exception* exception_;
-  const Bf16Split::Exception* end_;
-  const uint8_t* block_;
-  __m512i upper_bytes_;
+  const Bf16Split::Exception* exception_ = nullptr;
+  const Bf16Split::Exception* end_ = nullptr;
+  const uint8_t* block_ = nullptr;
+  __m512i upper_bytes_ = _mm512_setzero_si512();
   uint32_t n_made_ = 0;  // blocks
 };
 
