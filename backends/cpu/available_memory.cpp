@@ -4,6 +4,8 @@
 #include <fstream>
 #include <string>
 
+#include "backends/cpu/cgroups.hpp"
+
 namespace bp::cpu {
 
 namespace {
@@ -43,40 +45,14 @@ uint64_t room_v1(const std::string& folder) {
                  folder + "/memory.stat", "total_");
 }
 
-// This process's path under a controller ("" for version 2).
-std::string cgroup_path(const std::string& proc, const std::string& controller) {
-  std::ifstream file(proc + "/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers.find("," + controller + ",") != std::string::npos) {
-      return line.substr(second + 1);
-    }
-  }
-  return "/";
-}
-
-// The least room from the process's own group up to the root: limits of parents bind too.
-template <class Room>
-uint64_t least_room(const std::string& root, std::string path, Room room) {
-  uint64_t least = room(root);
-  while (!path.empty() && path[0] == '/' && path != "/") {
-    least = std::min(least, room(root + path));
-    path.resize(path.rfind('/'));
-  }
-  return least;
-}
-
 }  // namespace
 
 uint64_t available_memory_bytes(const std::string& root) {
   const std::string proc = root + "/proc";
   const std::string cgroup = root + "/sys/fs/cgroup";
   const uint64_t system = number_of(proc + "/meminfo", "MemAvailable:") * 1024;
-  const uint64_t v2 = least_room(cgroup, cgroup_path(proc, ""), room_v2);
-  const uint64_t v1 = least_room(cgroup + "/memory", cgroup_path(proc, "memory"), room_v1);
+  const uint64_t v2 = least_of_cgroups(cgroup, cgroup_path(proc, ""), room_v2);
+  const uint64_t v1 = least_of_cgroups(cgroup + "/memory", cgroup_path(proc, "memory"), room_v1);
   return std::min({system, v2, v1});
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "backplane/ext/threads.h"
 #include "backplane/plugin.hpp"
@@ -58,7 +59,7 @@ class Team {
   std::unique_ptr<OwnTeam> own_;
 };
 
-// Processors that affinity and cgroup quota leave to this process; at least 1.
-[[nodiscard]] uint32_t usable_processors();
+// Processors that affinity and cgroup quota leave to this process; at least 1. root: in place of /.
+[[nodiscard]] uint32_t usable_processors(const std::string& root = "");
 
 }  // namespace bp::cpu

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
 #include "backends/cpu/threads/team.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -118,6 +121,27 @@ TEST(Team, PrefersTheHosts) {
 TEST(Team, CountsUsableProcessors) {
   EXPECT_GE(usable_processors(), 1u);
   EXPECT_LE(usable_processors(), std::thread::hardware_concurrency());
+}
+
+TEST(Team, HeedsTheQuotaOfItsOwnGroup) {
+  const conformance::TemporaryFolder root("backplane-root");
+  const auto write = [&](const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root.path() / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  };
+  const auto usable = [&] { return usable_processors(root.path().string()); };
+  const uint32_t all = usable();
+  write("proc/self/cgroup", "3:cpu,cpuacct:/y\n0::/a/b\n");
+  write("sys/fs/cgroup/a/cpu.max", "max 100000\n");
+  EXPECT_EQ(usable(), all);
+  write("sys/fs/cgroup/a/cpu.max", "90000 100000\n");
+  EXPECT_EQ(usable(), 1u);
+  write("sys/fs/cgroup/a/cpu.max", "6400000 100000\n");
+  EXPECT_EQ(usable(), std::min(all, 64u));
+  write("sys/fs/cgroup/cpu/y/cpu.cfs_quota_us", "50000\n");
+  write("sys/fs/cgroup/cpu/y/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(usable(), 1u);
 }
 
 }  // namespace
