@@ -156,9 +156,16 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   BP_ASSIGN(KvCache kv, make_kv(*view, options));
   BP_ASSIGN(const MemoryNeeds needs, memory_needs(*view, options));
   WeightPreparation preparation(host_, options, settings_.prepare, needs);
-  BP_ASSIGN(
-      Plan plan,
-      Planner(*view, weights_, preparation.prepare(), overrides, options.max_step_tokens).run());
+  const auto make_plan = [&] {
+    return Planner(*view, weights_, preparation.prepare(), overrides, options.max_step_tokens)
+        .run();
+  };
+  BP_ASSIGN(Plan plan, make_plan());
+  const Prepare planned = preparation.prepare();
+  BP_TRY(preparation.keep(plan.weights, *team));
+  if (preparation.prepare() != planned) {
+    BP_ASSIGN(plan, make_plan());
+  }
   BP_TRY(preparation.place(plan.weights, weights_, *team));
   auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),
                                                     std::move(kv));

@@ -91,8 +91,10 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
                             std::to_string(program_->n_groups()));
   }
   const uint32_t n_kv_groups = program_->header().n_kv_groups;
-  BP_TRY(kv_.allocate(n_blocks.first(n_kv_groups)));
+  if (!n_ids_.empty()) return invalid_argument("the KV cache is allocated already");
+  // First what may be allocated once more after a failure.
   if (n_blocks.size() > n_kv_groups) BP_TRY(states_.allocate(n_blocks.back()));
+  BP_TRY(kv_.allocate(n_blocks.first(n_kv_groups)));
   n_ids_.assign(n_blocks.begin(), n_blocks.end());
   return {};
 }

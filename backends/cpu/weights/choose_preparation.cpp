@@ -51,18 +51,27 @@ MemoryNeeds MemoryNeeds::of(const ProgramView& program, Bf16Layout bf16_layout) 
   for (uint32_t i = 0; i < program.weights().size(); ++i) {
     const bp_weight& weight = program.weights()[i];
     const bool is_product = products.contains(i);
+    const bool has_file = data_part(weight)->file != BP_NONE;
     const uint64_t packed = is_product ? packed_bytes(weight, Prepare::kRepack, bf16_layout) : 0;
     needs.packed += packed;
-    needs.cached += is_product ? packed_bytes(weight, Prepare::kCache, bf16_layout) : 0;
-    (packed > 0 ? needs.source : needs.mapped) += WeightRows::of(weight).source_bytes();
+    if (has_file && is_product) {
+      needs.cached += packed_bytes(weight, Prepare::kCache, bf16_layout);
+    }
+    if (!has_file && packed > 0) {
+      needs.unfiled += packed;
+    } else {
+      (packed > 0 ? needs.source : needs.mapped) += WeightRows::of(weight).source_bytes();
+    }
   }
   return needs;
 }
 
 uint64_t resident_bytes_of(Prepare prepare, const MemoryNeeds& needs, uint64_t available_bytes) {
   if (prepare == Prepare::kRepack) return UINT64_MAX;
-  const uint64_t mapped = needs.mapped + (prepare == Prepare::kCache ? needs.packed : needs.source);
-  const uint64_t others = kv_share(needs, available_bytes) + kReserveBytes;
+  const uint64_t own = prepare == Prepare::kCache ? needs.unfiled : 0;
+  const uint64_t mapped =
+      needs.mapped + (prepare == Prepare::kCache ? needs.packed - needs.unfiled : needs.source);
+  const uint64_t others = kv_share(needs, available_bytes) + kReserveBytes + own;
   const uint64_t room = available_bytes - std::min(available_bytes, others);
   return mapped <= room ? UINT64_MAX : room;
 }
@@ -73,15 +82,16 @@ Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds&
   const uint64_t room = available_bytes - std::min(available_bytes, others);
   // Memory of our own cannot be taken back by the system, so it leaves a quarter to others.
   const bool fits_well = needs.packed + others <= available_bytes / 4 * 3;
-  const bool fits = needs.packed <= room;
 
   Prepare prepare = wanted.value_or(Prepare::kRepack);
-  const bool is_worth_a_file = needs.cached >= kWorthAFileBytes || !fits_well;
+  const bool is_worth_a_file =
+      needs.cached >= kWorthAFileBytes || (needs.cached > 0 && !fits_well);
   if (!wanted && cache == CacheState::kReady) prepare = Prepare::kCache;
   if (!wanted && cache == CacheState::kWritable && is_worth_a_file) prepare = Prepare::kCache;
   if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;
   const bool chosen_by_us = prepare != wanted;
-  if (prepare == Prepare::kRepack && chosen_by_us && !fits) prepare = Prepare::kNone;
+  const uint64_t own = prepare == Prepare::kCache ? needs.unfiled : needs.packed;
+  if (prepare != Prepare::kNone && chosen_by_us && own > room) prepare = Prepare::kNone;
   return {prepare, resident_bytes_of(prepare, needs, available_bytes)};
 }
 

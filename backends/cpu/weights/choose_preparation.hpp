@@ -12,11 +12,12 @@ namespace bp::cpu {
 
 // Bytes that running a program takes.
 struct MemoryNeeds {
-  uint64_t packed = 0;  // weights as strips
-  uint64_t source = 0;  // the same weights in the file
-  uint64_t mapped = 0;  // weights that keep their size: read from the model's file or a cache's
-  uint64_t cached = 0;  // all of a cache file
-  uint64_t kv = 0;      // of one sequence of full length
+  uint64_t packed = 0;   // weights as strips
+  uint64_t unfiled = 0;  // those of them that no file holds: they were made while loading
+  uint64_t source = 0;   // the others in the model's file
+  uint64_t mapped = 0;   // weights that keep their size: read from the model's file or a cache's
+  uint64_t cached = 0;   // all of a cache file
+  uint64_t kv = 0;       // of one sequence of full length
   // All but kv. bf16_layout: see PreparedWeight
   [[nodiscard]] static MemoryNeeds of(const ProgramView& program, Bf16Layout bf16_layout);
 };

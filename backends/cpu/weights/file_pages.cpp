@@ -39,12 +39,9 @@ void read_ahead(const uint8_t* data, size_t n_bytes) {
 void fault_in(const uint8_t* data, size_t n_bytes) {
   const Pages pages(data, n_bytes);
 #ifdef MADV_POPULATE_READ
-  // Pages between two mappings are none to touch: only a kernel without the advice is helped.
   if (pages.advise(MADV_POPULATE_READ) || errno != EINVAL) return;
 #endif
-  for (uintptr_t at = pages.begin; at < pages.end; at += kSmallPage) {
-    static_cast<void>(*reinterpret_cast<const volatile uint8_t*>(at));
-  }
+  read_ahead(data, n_bytes);  // older kernels; no touching, there may be holes between mappings
 }
 
 void drop_pages(const uint8_t* data, size_t n_bytes) {

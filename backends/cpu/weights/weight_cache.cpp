@@ -11,18 +11,12 @@
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/file_descriptor.hpp"
 #include "backends/cpu/weights/weight_cache_format.hpp"
 
 namespace bp::cpu {
 
 namespace {
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 bool read_all(int fd, void* to, size_t n_bytes, uint64_t offset) {
   auto* bytes = static_cast<uint8_t*>(to);
@@ -83,7 +77,7 @@ Result<std::vector<CacheEntry>> read_table(int fd, uint64_t file_bytes,
 Result<std::shared_ptr<WeightCache>> WeightCache::open(const std::string& folder,
                                                        std::string_view content_key) {
   const std::string path = folder + "/" + kCacheFileName;
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.fd < 0 || ::fstat(file.fd, &status) != 0) return io_error(path + ": " + strerror(errno));
   if (!S_ISREG(status.st_mode)) return invalid_argument(path + " is no file");

@@ -1,6 +1,7 @@
 #include "backends/cpu/weights/weight_cache_writer.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
+#include "backends/cpu/file_descriptor.hpp"
 #include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
 #include "backends/cpu/weights/weight_cache.hpp"
@@ -21,15 +25,17 @@ namespace {
 // Small enough for the memory that a mapped model may take, several huge pages for each worker.
 constexpr size_t kStagingBytes = size_t{16} << 20;
 
-Status failed(const std::string& path, const char* action) {
-  return io_error(path + " cannot be " + action + ": " + std::strerror(errno));
+Status failed(const std::string& path, const char* action, int error = errno) {
+  return io_error(path + " cannot be " + action + ": " + std::strerror(error));
 }
 
+// False with the reason in errno.
 bool write_all(int fd, const void* from, size_t n_bytes, uint64_t offset) {
   const auto* bytes = static_cast<const uint8_t*>(from);
   while (n_bytes > 0) {
     const ssize_t n = ::pwrite(fd, bytes, n_bytes, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = ENOSPC;
     if (n <= 0) return false;
     bytes += n;
     offset += static_cast<uint64_t>(n);
@@ -38,13 +44,33 @@ bool write_all(int fd, const void* from, size_t n_bytes, uint64_t offset) {
   return true;
 }
 
+// Removes what processes left behind that were killed while they wrote: their locks ended with them.
+void remove_abandoned(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with(std::string(kCacheFileName) + ".")) continue;
+    const FileDescriptor file{::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (file.fd >= 0 && ::flock(file.fd, LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+  }
+}
+
+// A new file, locked as long as it is open. Its name goes to the end of `path`.
+int make_temporary(const std::string& folder, std::string& path) {
+  // While another process is between making its file and locking it, nothing is removed.
+  const FileDescriptor guard{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (guard.fd >= 0 && ::flock(guard.fd, LOCK_EX) == 0) remove_abandoned(folder);
+  const int fd = ::mkostemp(path.data(), O_CLOEXEC);
+  if (fd >= 0) static_cast<void>(::flock(fd, LOCK_EX | LOCK_NB));
+  return fd;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<WeightCacheWriter>> WeightCacheWriter::create(const std::string& folder,
                                                                      uint64_t n_bytes) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return failed(folder, "made");
   std::string path = folder + "/" + kCacheFileName + ".XXXXXX";
-  const int fd = ::mkostemp(path.data(), O_CLOEXEC);
+  const int fd = make_temporary(folder, path);
   if (fd < 0) return failed(path, "made");
   std::unique_ptr<WeightCacheWriter> writer(new WeightCacheWriter(folder, path, fd));
   // Not every file system can reserve room.
@@ -127,15 +153,15 @@ Status WeightCacheWriter::append(const PreparedWeight& weight, const Team& team)
 }
 
 Status WeightCacheWriter::flush(size_t n_bytes, const Team& team) {
-  std::atomic<bool> ok = true;
+  std::atomic<int> error = 0;
   team.parallel_for((n_bytes + kHugePage - 1) / kHugePage, [&](uint64_t i) {
     const size_t first = i * kHugePage;
     if (!write_all(fd_, staging_.data() + first, std::min(kHugePage, n_bytes - first),
                    written_ + first)) {
-      ok = false;
+      error = errno;
     }
   });
-  if (!ok) return failed(path_, "written");
+  if (error != 0) return failed(path_, "written", error);
   // Starts the disk's work now and bounds what is left for the end.
   ::sync_file_range(fd_, static_cast<off_t>(written_), static_cast<off_t>(n_bytes),
                     SYNC_FILE_RANGE_WRITE);
@@ -154,11 +180,8 @@ Status WeightCacheWriter::finish(CacheHeader header, std::span<const CacheEntry>
   const std::string name = folder_ + "/" + kCacheFileName;
   if (::rename(path_.c_str(), name.c_str()) != 0) return failed(name, "written");
   path_.clear();
-  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  const FileDescriptor folder{::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (folder.fd >= 0) ::fsync(folder.fd);
   return {};
 }
 

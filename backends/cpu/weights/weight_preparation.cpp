@@ -40,12 +40,13 @@ WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options&
                                      std::optional<Prepare> wanted, const MemoryNeeds& needs)
     : host_(host),
       options_(options),
+      wanted_(wanted),
       needs_(needs),
       folder_(text_or_empty(options.cache_folder)),
       content_key_(text_or_empty(options.content_key)) {
   const uint64_t available = available_memory_bytes();
   // A file is begun only where the choice would fall on it.
-  CacheState cache = look_for_cache(wanted);
+  CacheState cache = look_for_cache();
   if (cache == CacheState::kWritable &&
       choose_preparation(wanted, needs, cache, available).prepare == Prepare::kCache) {
     auto writer = WeightCacheWriter::create(folder_, needs.cached);
@@ -64,7 +65,7 @@ CacheState cache_state(const bp_compile_options& options, std::optional<Prepare>
                        const MemoryNeeds& needs) {
   const std::string folder = text_or_empty(options.cache_folder);
   const std::string content_key = text_or_empty(options.content_key);
-  if (folder.empty() || content_key.empty()) return CacheState::kNone;
+  if (folder.empty() || content_key.empty() || needs.cached == 0) return CacheState::kNone;
   if (WeightCache::open(folder, content_key).ok()) return CacheState::kReady;
   const size_t slash = folder.find_last_of('/');
   const bool may_write = ::access(folder.c_str(), W_OK) == 0 ||
@@ -74,11 +75,11 @@ CacheState cache_state(const bp_compile_options& options, std::optional<Prepare>
                                                              : CacheState::kNone;
 }
 
-CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
-  const bool may_cache = !wanted || wanted == Prepare::kCache;
+CacheState WeightPreparation::look_for_cache() {
+  const bool may_cache = !wanted_ || wanted_ == Prepare::kCache;
   if (!may_cache || needs_.cached == 0) return CacheState::kNone;
   if (folder_.empty() || content_key_.empty()) {
-    if (wanted) log(BP_LOG_WARNING, "prepare: cache needs a cache folder, and there is none");
+    if (wanted_) log(BP_LOG_WARNING, "prepare: cache needs a cache folder, and there is none");
     return CacheState::kNone;
   }
   auto opened = WeightCache::open(folder_, content_key_);
@@ -89,17 +90,24 @@ CacheState WeightPreparation::look_for_cache(std::optional<Prepare> wanted) {
   if (opened.status().code() == Code::kInvalidArgument) {
     log(BP_LOG_INFO, opened.status().message() + ", so it is not used");
   }
-  return may_fill(folder_, needs_.cached, wanted) ? CacheState::kWritable : CacheState::kNone;
+  return may_fill(folder_, needs_.cached, wanted_) ? CacheState::kWritable : CacheState::kNone;
+}
+
+Status WeightPreparation::keep(PreparedWeights weights, const Team& team) {
+  if (choice_.prepare != Prepare::kCache) return {};
+  if (cache_ != nullptr && cache_->has_all(weights)) return {};
+  const Status written = write_cache(weights, team);
+  if (written.ok() || written.code() == Code::kCancelled) return written;
+  log(BP_LOG_WARNING, "packed weights cannot be kept: " + written.message());
+  writer_ = nullptr;
+  // What an earlier file holds is used all the same.
+  if (cache_ == nullptr) {
+    choice_ = choose_preparation(wanted_, needs_, CacheState::kNone, available_memory_bytes());
+  }
+  return {};
 }
 
 Status WeightPreparation::place(PreparedWeights weights, WeightStore& store, const Team& team) {
-  if (choice_.prepare == Prepare::kCache && (cache_ == nullptr || !cache_->has_all(weights))) {
-    const Status written = write_cache(weights, team);
-    if (written.code() == Code::kCancelled) return written;
-    if (!written.ok()) {
-      log(BP_LOG_WARNING, "packed weights cannot be kept: " + written.message());
-    }
-  }
   BP_TRY(check_memory(weights));
   report();
   // What is mapped takes no time worth reporting.
@@ -122,6 +130,7 @@ Status WeightPreparation::check_memory(PreparedWeights weights) const {
 
 Status WeightPreparation::write_cache(PreparedWeights weights, const Team& team) {
   if (writer_ == nullptr) {
+    if (!may_fill(folder_, needs_.cached, wanted_)) return io_error("the disk has no room to spare");
     BP_ASSIGN(writer_, WeightCacheWriter::create(folder_, needs_.cached));
   }
   log(BP_LOG_INFO, "packing " + megabytes(needs_.cached) + " of weights into " + folder_);

@@ -27,11 +27,14 @@ class WeightPreparation {
   [[nodiscard]] Prepare prepare() const { return choice_.prepare; }
   [[nodiscard]] uint64_t resident_bytes() const { return choice_.resident_bytes; }
 
-  // The weights of a plan made for prepare().
+  // Writes the cache's file of the weights of a plan made for prepare(), if it wants one that is not
+  // there. Where that fails prepare() may be another, for which the plan is to be made anew.
+  Status keep(PreparedWeights weights, const Team& team);
+  // The weights of a plan made for prepare(), once they are kept.
   Status place(PreparedWeights weights, WeightStore& store, const Team& team);
 
  private:
-  [[nodiscard]] CacheState look_for_cache(std::optional<Prepare> wanted);
+  [[nodiscard]] CacheState look_for_cache();
   Status check_memory(PreparedWeights weights) const;
   Status write_cache(PreparedWeights weights, const Team& team);
   void report() const;
@@ -39,6 +42,7 @@ class WeightPreparation {
 
   const Host& host_;
   const bp_compile_options& options_;
+  std::optional<Prepare> wanted_;
   MemoryNeeds needs_;
   Preparation choice_;
   std::string folder_, content_key_;

@@ -76,6 +76,25 @@ TEST(ChoosePreparation, DoesAsItIsTold) {
   EXPECT_EQ(wanted(Prepare::kCache, CacheState::kNone, 4 * kGiB), Prepare::kNone);
 }
 
+TEST(ChoosePreparation, CountsOnAFileForWhatAFileHoldsAlone) {
+  // All matrices were quantised while loading, then all but one.
+  MemoryNeeds quantised = large();
+  quantised.unfiled = quantised.packed;
+  quantised.source = quantised.cached = 0;
+  const auto chosen = [](const MemoryNeeds& needs, uint64_t available) {
+    return choose_preparation(std::nullopt, needs, CacheState::kWritable, available).prepare;
+  };
+  EXPECT_EQ(chosen(quantised, 16 * kGiB), Prepare::kRepack);
+  EXPECT_EQ(chosen(quantised, 4 * kGiB), Prepare::kNone);
+  quantised.unfiled -= kGiB;
+  quantised.source = quantised.cached = kGiB;
+  EXPECT_EQ(chosen(quantised, 16 * kGiB), Prepare::kCache);
+  EXPECT_EQ(chosen(quantised, 4 * kGiB), Prepare::kNone);
+  // What is in memory leaves less to what is mapped.
+  EXPECT_EQ(resident_bytes_of(Prepare::kCache, quantised, 6 * kGiB), UINT64_MAX);
+  EXPECT_LT(resident_bytes_of(Prepare::kCache, quantised, 5 * kGiB + kGiB / 2), kGiB);
+}
+
 class AvailableMemory : public testing::Test {
  protected:
   void write(const std::string& path, const std::string& text) {

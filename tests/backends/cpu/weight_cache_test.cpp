@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include "backends/cpu/weights/pack_strips.hpp"
 #include "backends/cpu/weights/weight_cache_format.hpp"
 #include "backends/cpu/weights/weight_cache_writer.hpp"
+#include "backends/cpu/weights/weight_preparation.hpp"
 #include "backplane/dtype.hpp"
 #include "sdk/conformance/support/temporary_folder.hpp"
 
@@ -247,6 +250,48 @@ TEST_F(WeightCacheTest, SeveralMayWriteAtOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(codes, testing::Each(Code::kOk));
   EXPECT_EQ(open_code(), Code::kOk);
+}
+
+TEST_F(WeightCacheTest, RemovesWhatKilledProcessesLeft) {
+  const auto n_files = [&] {
+    return std::distance(fs::directory_iterator(folder()), fs::directory_iterator());
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto writer = WeightCacheWriter::create(folder(), 1 << 20);
+    ::_exit(writer.ok() ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(n_files(), 1);
+  // One that still writes keeps its own.
+  auto writing = WeightCacheWriter::create(folder(), 1 << 20);
+  ASSERT_TRUE(writing.ok());
+  EXPECT_EQ(n_files(), 1);
+  ASSERT_TRUE(write().ok());
+  EXPECT_EQ(n_files(), 2);
+  EXPECT_TRUE((*writing)->write(weights_, kKey, *team_, Progress(nullptr)).ok());
+  writing->reset();
+  EXPECT_EQ(n_files(), 1);
+}
+
+TEST_F(WeightCacheTest, WithoutItsFileTheChoiceIsMadeAnew) {
+  auto options = make_growable<bp_compile_options>();
+  const std::string path = folder();
+  options.content_key = kKey;
+  options.cache_folder = path.c_str();
+  MemoryNeeds needs;
+  needs.packed = needs.source = needs.cached = uint64_t{65} << 20;
+  const Host host;
+  for (const bool fits : {true, false}) {
+    WeightPreparation preparation(host, options, std::nullopt, needs);
+    ASSERT_EQ(preparation.prepare(), Prepare::kCache);
+    fs::remove_all(folder());  // nothing can get its name there
+    ASSERT_TRUE(preparation.keep(weights_, *team_).ok());
+    EXPECT_EQ(preparation.prepare(), fits ? Prepare::kRepack : Prepare::kNone);
+    needs.packed = uint64_t{1} << 60;
+  }
 }
 
 TEST_F(WeightCacheTest, StopsWhenProgressAsksForIt) {
