@@ -51,8 +51,8 @@ class ThreadTeam {
 
   void run(uint32_t n, Job job, void* argument);
   void run_alone(uint32_t n, Job job, void* argument);  // one_job_ is held
-  void work(uint32_t worker, uint32_t epoch);  // from the job after that one on
-  void start_workers();  // all of them, or none where it throws
+  void work(uint32_t worker, uint32_t epoch);           // from the job after that one on
+  void start_workers();                                 // all of them, or none where it throws
   void stop_workers();
 
   const uint32_t n_threads_;

@@ -84,8 +84,7 @@ Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds&
   const bool fits_well = needs.packed + others <= available_bytes / 4 * 3;
 
   Prepare prepare = wanted.value_or(Prepare::kRepack);
-  const bool is_worth_a_file =
-      needs.cached >= kWorthAFileBytes || (needs.cached > 0 && !fits_well);
+  const bool is_worth_a_file = needs.cached >= kWorthAFileBytes || (needs.cached > 0 && !fits_well);
   if (!wanted && cache == CacheState::kReady) prepare = Prepare::kCache;
   if (!wanted && cache == CacheState::kWritable && is_worth_a_file) prepare = Prepare::kCache;
   if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;

@@ -44,7 +44,8 @@ bool write_all(int fd, const void* from, size_t n_bytes, uint64_t offset) {
   return true;
 }
 
-// Removes what processes left behind that were killed while they wrote: their locks ended with them.
+// Removes what processes left behind that were killed while they wrote: their locks ended with
+// them.
 void remove_abandoned(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {

@@ -130,7 +130,8 @@ Status WeightPreparation::check_memory(PreparedWeights weights) const {
 
 Status WeightPreparation::write_cache(PreparedWeights weights, const Team& team) {
   if (writer_ == nullptr) {
-    if (!may_fill(folder_, needs_.cached, wanted_)) return io_error("the disk has no room to spare");
+    if (!may_fill(folder_, needs_.cached, wanted_))
+      return io_error("the disk has no room to spare");
     BP_ASSIGN(writer_, WeightCacheWriter::create(folder_, needs_.cached));
   }
   log(BP_LOG_INFO, "packing " + megabytes(needs_.cached) + " of weights into " + folder_);

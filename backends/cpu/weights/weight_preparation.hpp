@@ -27,8 +27,8 @@ class WeightPreparation {
   [[nodiscard]] Prepare prepare() const { return choice_.prepare; }
   [[nodiscard]] uint64_t resident_bytes() const { return choice_.resident_bytes; }
 
-  // Writes the cache's file of the weights of a plan made for prepare(), if it wants one that is not
-  // there. Where that fails prepare() may be another, for which the plan is to be made anew.
+  // Writes the cache's file of the weights of a plan made for prepare(), if it wants one that is
+  // not there. Where that fails prepare() may be another, for which the plan is to be made anew.
   Status keep(PreparedWeights weights, const Team& team);
   // The weights of a plan made for prepare(), once they are kept.
   Status place(PreparedWeights weights, WeightStore& store, const Team& team);
