@@ -357,6 +357,21 @@ struct AskInTurn : AskNothing {
   }
 };
 
+// With each block half as many lines, wherever these lie: two tiles of rows share what follows, so
+// that memory is read as fast by the second one, which finds its strip near.
+struct AskHalf {
+  const uint8_t* from;
+  static constexpr uint32_t kAheadBytes = 8192;  // measured
+  static constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64 / 2, kTimes = kUnitPairs / 2;
+  void block(const uint8_t*) const {}
+  __attribute__((always_inline)) void two_pairs(const uint8_t*, uint32_t time) {
+    BP_UNROLL for (uint32_t i = time * kLines / kTimes; i < (time + 1) * kLines / kTimes; ++i) {
+      prefetch<1>(from, 64 * i);
+    }
+    if (time + 1 == kTimes) from += 64 * kLines;
+  }
+};
+
 // Adds pairs of a strip's next columns times N rows: all, or (P = 1) even or odd ones.
 template <class A, uint32_t Parity, class Ask, uint32_t N, uint32_t P>
 __attribute__((always_inline)) inline void add_split(SplitStrip& blocks, PanelRows<typename A::X> x,
@@ -391,11 +406,11 @@ __attribute__((always_inline)) inline void add_split(SplitStrip& blocks, PanelRo
 // A strip, read once from its begin to its end, times N rows.
 template <class A, uint32_t N, class Ask>
 __attribute__((noinline)) void dot_split(const uint16_t* strip, PanelRows<typename A::X> x,
-                                         uint32_t n_columns, float* y, size_t y_stride) {
+                                         uint32_t n_columns, Ask ask, float* y, size_t y_stride) {
   Sums<1, N, 2> sums;
   clear(sums);
   SplitStrip blocks(strip, n_columns);
-  add_split<A, 0>(blocks, x, n_columns, Ask(), sums);
+  add_split<A, 0>(blocks, x, n_columns, ask, sums);
   store(sums, nullptr, Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
@@ -457,6 +472,14 @@ __attribute__((noinline)) void dot_split_twice(const uint16_t* strip, PanelRows<
   store(odd, &even.of[0][0][0], Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
+// What one of two tiles asks for: the first one the second half of the strip, which the other tile
+// of the strip before began, as that one begins the next strip's.
+inline AskHalf ask_half(const uint16_t* strip, uint32_t n_columns, bool is_first) {
+  const size_t n_bytes = bf16_strip_bytes(Bf16Layout::kSplit, n_columns);
+  const auto* ahead = reinterpret_cast<const uint8_t*>(strip) + AskHalf::kAheadBytes;
+  return {ahead + (is_first ? n_bytes / 2 : n_bytes)};
+}
+
 // More than kStreamedRows rows times a strip, for which the first tile waits.
 template <Tuning T, class A>
 void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
@@ -465,6 +488,7 @@ void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t
   constexpr Tuning kAsks = T == Tuning::kZen5 ? T : Tuning::kZen4;
   using Near = AskAhead<kStreamedRows, kAsks>;
   using Far = AskAhead<kMostRowsOnce, kAsks>;
+  constexpr bool kHalves = T == Tuning::kZen5;
   for_tiles<A::kTileRowsAtOnce>(
       panels, n_x_rows, n_columns, 0, [&](uint32_t row, auto x, uint32_t n_rows) {
         with_rows<A::kTileRowsAtOnce>(n_rows, [&](auto rows) {
@@ -473,13 +497,16 @@ void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t
           if constexpr (N > kMostRowsOnce) {
             dot_split_twice<A, N>(strip, x, n_columns, own, y_stride);
           } else {
-            auto multiply = dot_split<A, N, AskNothing>;
-            if constexpr (N >= kStreamedRows) {  // fewer are never first
-              if (row == 0) {
-                multiply = n_x_rows <= kNear ? dot_split<A, N, Near> : dot_split<A, N, Far>;
+            const auto multiply = [&](auto ask) {
+              dot_split<A, N>(strip, x, n_columns, ask, own, y_stride);
+            };
+            if constexpr (N >= kStreamedRows) {  // fewer are never first, or one of two
+              if (kHalves && n_rows < n_x_rows) {
+                return multiply(ask_half(strip, n_columns, row == 0));
               }
+              if (row == 0) return n_x_rows <= kNear ? multiply(Near()) : multiply(Far());
             }
-            multiply(strip, x, n_columns, own, y_stride);
+            multiply(AskNothing());
           }
         });
       });
@@ -724,7 +751,7 @@ void dot_few_rows(const Bf16Weights& w, uint32_t strip, uint32_t n_rows, PanelRo
   with_rows<kStreamedRows>(x.n_panel, [&](auto rows) {
     constexpr uint32_t N = decltype(rows)::kRows;
     if (w.layout == Bf16Layout::kSplit) {
-      return dot_split<A, N, AskAhead<N, T>>(w.strip(strip), x, n_columns, y, y_stride);
+      return dot_split<A, N>(w.strip(strip), x, n_columns, AskAhead<N, T>(), y, y_stride);
     }
     dot_file_rows<A, N>({w.strip(strip), w.row_stride, n_rows}, w.strip(strip + 1), x, n_columns, y,
                         y_stride);
