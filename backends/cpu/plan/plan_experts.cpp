@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/cpu/plan/planner.hpp"
+#include "backends/cpu/rows/route.hpp"
 #include "backends/cpu/stages/experts_stage.hpp"
-#include "backplane/reference/routing.hpp"
 
 namespace bp::cpu {
 
@@ -149,8 +149,8 @@ void Planner::add_route(const bp_attr_route& attributes, const float* bias,
   const bp_attr_route a = attributes;
   const uint32_t logits = buffers.logits, ids = buffers.ids, shares = buffers.shares;
   add_rows(buffers.count, {logits}, {ids, shares}, [=](const StepContext& step, uint32_t r) {
-    reference::route(a, step.values[logits].row(r), bias, n_experts, step.values[ids].row(r),
-                     step.values[shares].row(r));
+    route_row(a, step.values[logits].row(r), bias, n_experts, step.values[ids].row(r),
+              step.values[shares].row(r));
   });
 }
 

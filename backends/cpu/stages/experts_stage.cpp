@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backplane/reference/routing.hpp"
+#include "backends/cpu/rows/route.hpp"
 
 namespace bp::cpu {
 
@@ -164,8 +164,8 @@ void ExpertsStage::run(const StepContext& step, const Worker& worker, uint32_t p
 void ExpertsStage::route(const StepContext& step, const ExpertsMemory& all, uint32_t row) const {
   const Kernels& kernels = *step.kernels;
   const size_t first = size_t{row} * all.n_used;
-  reference::route(spec_.routing, step.values[spec_.logits].row(row), spec_.selection_bias,
-                   n_experts(), all.ids + first, all.shares + first);
+  route_row(spec_.routing, step.values[spec_.logits].row(row), spec_.selection_bias, n_experts(),
+            all.ids + first, all.shares + first);
   const float* x = spec_.input.row(step, row);
   if (spec_.input.norm) {
     float* y = all.row_floats(row);

@@ -10,7 +10,8 @@ namespace bp::reference {
 
 void route_row(const bp_attr_route& attributes, const float* logits, const float* bias,
                uint32_t n_experts, float* ids, float* shares) {
-  route(attributes, logits, bias, n_experts, ids, shares);
+  RouteRoom room;
+  route(attributes, logits, bias, n_experts, room, ids, shares);
 }
 
 void group_matmul(const OpCall& call, const Matrix& x, const Matrix* ids, uint32_t n_groups,
