@@ -47,10 +47,15 @@ size_t ActivationMaker::scratch_bytes(const Kernels& kernels) const {
   return float_stride(source_.width) * sizeof(float) + most;
 }
 
+bool ActivationMaker::is_private(uint32_t n_rows, const Kernels& kernels) const {
+  if (n_rows > kPrivateRows) return false;
+  return n_rows <= kernels.max_panel_rows || n_rows * source_.width <= kPrivateValues;
+}
+
 PhaseItems ActivationMaker::items(const StepContext& step) const {
   const uint32_t n_rows = source_.count.of(step);
   const uint32_t width = step.kernels->max_panel_rows;
-  return {n_rows <= kPrivateRows ? 0 : (n_rows + width - 1) / width};
+  return {is_private(n_rows, *step.kernels) ? 0 : (n_rows + width - 1) / width};
 }
 
 void ActivationMaker::run(const StepContext& step, uint8_t* scratch, Items& items) const {
@@ -65,7 +70,7 @@ void ActivationMaker::run(const StepContext& step, uint8_t* scratch, Items& item
 
 Activations ActivationMaker::get(const StepContext& step, uint8_t* scratch) const {
   const uint32_t n_rows = source_.count.of(step);
-  if (n_rows > kPrivateRows) return place(step, n_rows, step.shared);
+  if (!is_private(n_rows, *step.kernels)) return place(step, n_rows, step.shared);
   auto* row = reinterpret_cast<float*>(scratch);
   const Activations out =
       place(step, n_rows, scratch + float_stride(source_.width) * sizeof(float));

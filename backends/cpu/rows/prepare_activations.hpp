@@ -25,10 +25,14 @@ class ActivationMaker {
   [[nodiscard]] Activations get(const StepContext& step, uint8_t* scratch) const;
 
  private:
-  // Up to a panel of rows, which is the unit of sharing: others would only wait for it.
+  // Every worker prepares rows for itself up to a panel, which is the unit of sharing: others would
+  // only wait for it; and up to so many values, which take less than a phase more (measured), of so
+  // many rows at most.
+  static constexpr uint32_t kPrivateValues = 10240;
   static constexpr uint32_t kPrivateRows = 16;
 
   // Whether products read rows of floats that stand in no buffer.
+  [[nodiscard]] bool is_private(uint32_t n_rows, const Kernels& kernels) const;
   [[nodiscard]] bool keeps_floats(const Kernels& kernels) const;
   [[nodiscard]] size_t panel_bytes(uint32_t n_rows, const Kernels& kernels) const;
   [[nodiscard]] size_t bf16_bytes(uint32_t n_rows, const Kernels& kernels) const;
