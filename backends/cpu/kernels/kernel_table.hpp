@@ -2,8 +2,9 @@
 // The interface between ISA-specific kernels and the rest of the backend: plain functions over
 // plain memory. One table per instruction set; which one is chosen at run time.
 //
-// This header is compiled with wide instructions enabled: nothing in it may be an inline function
-// or a template instance that the linker could merge into generic code.
+// This header is compiled with wide instructions enabled: nothing in it may be a template instance
+// or an inline function, but a static or always inlined one, that the linker could merge into
+// generic code.
 
 #include <cstddef>
 #include <cstdint>
@@ -242,28 +243,31 @@ struct Bf16Split {
   static constexpr size_t kUpperBytesAt = kStripRows * sizeof(float);
   static constexpr size_t kExceptionsAt = kUpperBytesAt + 16;
 
-  static constexpr uint8_t upper_byte(uint32_t nibble, bool has_zero) {
+  [[gnu::always_inline]] static constexpr uint8_t upper_byte(uint32_t nibble, bool has_zero) {
     const uint32_t exponent = nibble & 7;
     const uint32_t rest = has_zero && exponent == 0 ? 0 : 0x38 | exponent;
     return static_cast<uint8_t>((nibble & 8) << 4 | rest);
   }
 
   // As many as there is room for, one for 512 weights.
-  static constexpr uint32_t n_exceptions(uint32_t n_columns) { return n_columns / 32; }
-  static constexpr size_t blocks_at(uint32_t n_columns) {
+  [[gnu::always_inline]] static constexpr uint32_t n_exceptions(uint32_t n_columns) {
+    return n_columns / 32;
+  }
+  [[gnu::always_inline]] static constexpr size_t blocks_at(uint32_t n_columns) {
     const size_t n_bytes = (n_exceptions(n_columns) + 1) * sizeof(Exception);
     return (kExceptionsAt + n_bytes + 63) / 64 * 64;
   }
-  static constexpr size_t strip_bytes(uint32_t n_columns) {
+  [[gnu::always_inline]] static constexpr size_t strip_bytes(uint32_t n_columns) {
     return blocks_at(n_columns) + size_t{n_columns / kBf16Columns} * kBlockBytes;
   }
   // Where the lower byte stands in its group.
-  static constexpr uint32_t byte_of(uint32_t pair, uint32_t row, uint32_t column) {
+  [[gnu::always_inline]] static constexpr uint32_t byte_of(uint32_t pair, uint32_t row,
+                                                           uint32_t column) {
     return pair / 2 * 64 + row / 4 * 16 + pair % 2 * 8 + row % 4 * 2 + column;
   }
 };
 
-constexpr size_t bf16_strip_bytes(Bf16Layout layout, uint32_t n_columns) {
+static constexpr size_t bf16_strip_bytes(Bf16Layout layout, uint32_t n_columns) {
   if (layout == Bf16Layout::kSplit) return Bf16Split::strip_bytes(n_columns);
   return size_t{n_columns} * kStripRows * sizeof(uint16_t);
 }
@@ -274,15 +278,18 @@ struct Bf16Weights {
   size_t row_stride;    // in elements; 0 in strips
   size_t strip_stride;  // from kStripRows rows to the next
 
-  static Bf16Weights in_rows(const void* first, size_t row_stride_bytes) {
+  [[gnu::always_inline]] static Bf16Weights in_rows(const void* first, size_t row_stride_bytes) {
     const size_t stride = row_stride_bytes / sizeof(uint16_t);
     return {static_cast<const uint16_t*>(first), Bf16Layout::kRows, stride, stride * kStripRows};
   }
-  static Bf16Weights in_strips(const void* first, Bf16Layout layout, uint32_t n_columns) {
+  [[gnu::always_inline]] static Bf16Weights in_strips(const void* first, Bf16Layout layout,
+                                                      uint32_t n_columns) {
     return {static_cast<const uint16_t*>(first), layout, 0,
             bf16_strip_bytes(layout, n_columns) / sizeof(uint16_t)};
   }
-  const uint16_t* strip(uint32_t i) const { return first + i * strip_stride; }
+  [[gnu::always_inline]] const uint16_t* strip(uint32_t i) const {
+    return first + i * strip_stride;
+  }
 };
 
 // y[t * y_stride + r] = w row r . x row t for n_w_rows <= kBf16Strips * kStripRows rows and

@@ -33,8 +33,11 @@ GroupMatmulStage::GroupMatmulStage(GroupMatmulSpec spec)
 
 size_t GroupMatmulStage::scratch_bytes(const StageLimits& limits) const {
   const uint32_t n = chunk_.rows(*limits.kernels);
-  return n * (layout_.row_bytes(*limits.kernels) + kPieceColumns * sizeof(float)) +
-         spec_.matrices[0]->scratch_bytes(*limits.kernels);
+  size_t weight = 0;
+  for (const auto& matrix : spec_.matrices) {
+    weight = std::max(weight, matrix->scratch_bytes(*limits.kernels));
+  }
+  return n * (layout_.row_bytes(*limits.kernels) + kPieceColumns * sizeof(float)) + weight;
 }
 
 size_t GroupMatmulStage::shared_bytes(const StageLimits& limits) const {
