@@ -17,10 +17,8 @@ bp_weights_mode mode_of(Prepare prepare, const MemoryNeeds& needs, uint64_t avai
   constexpr const char* kNames[] = {"none", "repack", "cache"};
   bp_weights_mode mode{};
   std::strncpy(mode.name, kNames[static_cast<int>(prepare)], sizeof mode.name - 1);
-  mode.own_bytes = prepare == Prepare::kRepack ? needs.packed : 0;
-  mode.mapped_bytes = needs.mapped + (prepare == Prepare::kNone    ? needs.source
-                                      : prepare == Prepare::kCache ? needs.packed
-                                                                   : 0);
+  mode.own_bytes = needs.own_bytes(prepare);
+  mode.mapped_bytes = needs.mapped_bytes(prepare);
   mode.resident_bytes = std::min(mode.mapped_bytes, resident_bytes_of(prepare, needs, available));
   return mode;
 }

@@ -66,12 +66,33 @@ MemoryNeeds MemoryNeeds::of(const ProgramView& program, Bf16Layout bf16_layout) 
   return needs;
 }
 
+uint64_t MemoryNeeds::own_bytes(Prepare prepare) const {
+  switch (prepare) {
+    case Prepare::kRepack:
+      return packed;
+    case Prepare::kCache:
+      return unfiled;
+    default:
+      return 0;
+  }
+}
+
+uint64_t MemoryNeeds::mapped_bytes(Prepare prepare) const {
+  switch (prepare) {
+    case Prepare::kRepack:
+      return mapped;
+    case Prepare::kCache:
+      return mapped + packed - unfiled;
+    default:
+      return mapped + source;
+  }
+}
+
 uint64_t resident_bytes_of(Prepare prepare, const MemoryNeeds& needs, uint64_t available_bytes) {
   if (prepare == Prepare::kRepack) return UINT64_MAX;
-  const uint64_t own = prepare == Prepare::kCache ? needs.unfiled : 0;
-  const uint64_t mapped =
-      needs.mapped + (prepare == Prepare::kCache ? needs.packed - needs.unfiled : needs.source);
-  const uint64_t others = kv_share(needs, available_bytes) + kReserveBytes + own;
+  const uint64_t mapped = needs.mapped_bytes(prepare);
+  const uint64_t others =
+      kv_share(needs, available_bytes) + kReserveBytes + needs.own_bytes(prepare);
   const uint64_t room = available_bytes - std::min(available_bytes, others);
   return mapped <= room ? UINT64_MAX : room;
 }
@@ -88,9 +109,7 @@ Preparation choose_preparation(std::optional<Prepare> wanted, const MemoryNeeds&
   if (!wanted && cache == CacheState::kReady) prepare = Prepare::kCache;
   if (!wanted && cache == CacheState::kWritable && is_worth_a_file) prepare = Prepare::kCache;
   if (prepare == Prepare::kCache && cache == CacheState::kNone) prepare = Prepare::kRepack;
-  const bool chosen_by_us = prepare != wanted;
-  const uint64_t own = prepare == Prepare::kCache ? needs.unfiled : needs.packed;
-  if (prepare != Prepare::kNone && chosen_by_us && own > room) prepare = Prepare::kNone;
+  if (prepare != wanted && needs.own_bytes(prepare) > room) prepare = Prepare::kNone;
   return {prepare, resident_bytes_of(prepare, needs, available_bytes)};
 }
 

@@ -18,6 +18,9 @@ struct MemoryNeeds {
   uint64_t mapped = 0;   // weights that keep their size: read from the model's file or a cache's
   uint64_t cached = 0;   // all of a cache file
   uint64_t kv = 0;       // of one sequence of full length
+  // Of the weights, kept one way: in memory of the process, and read from mapped files.
+  [[nodiscard]] uint64_t own_bytes(Prepare prepare) const;
+  [[nodiscard]] uint64_t mapped_bytes(Prepare prepare) const;
   // All but kv. bf16_layout: see PreparedWeight
   [[nodiscard]] static MemoryNeeds of(const ProgramView& program, Bf16Layout bf16_layout);
 };

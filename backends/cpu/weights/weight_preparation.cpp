@@ -148,6 +148,7 @@ void WeightPreparation::report() const {
     text = megabytes(needs_.source) + " of weights stay in their file and are packed in every step";
   } else if (cache_ != nullptr) {
     text += "mapped from " + folder_;
+    if (needs_.unfiled > 0) text += ", " + megabytes(needs_.unfiled) + " in memory";
   } else {
     text += "in memory";
   }

@@ -90,6 +90,8 @@ TEST(ChoosePreparation, CountsOnAFileForWhatAFileHoldsAlone) {
   quantised.source = quantised.cached = kGiB;
   EXPECT_EQ(chosen(quantised, 16 * kGiB), Prepare::kCache);
   EXPECT_EQ(chosen(quantised, 4 * kGiB), Prepare::kNone);
+  EXPECT_EQ(quantised.own_bytes(Prepare::kCache), quantised.unfiled);
+  EXPECT_EQ(quantised.mapped_bytes(Prepare::kCache), quantised.mapped + kGiB);
   // What is in memory leaves less to what is mapped.
   EXPECT_EQ(resident_bytes_of(Prepare::kCache, quantised, 6 * kGiB), UINT64_MAX);
   EXPECT_LT(resident_bytes_of(Prepare::kCache, quantised, 5 * kGiB + kGiB / 2), kGiB);
