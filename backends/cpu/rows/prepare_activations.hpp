@@ -31,8 +31,8 @@ class ActivationMaker {
   static constexpr uint32_t kPrivateValues = 10240;
   static constexpr uint32_t kPrivateRows = 16;
 
-  // Whether products read rows of floats that stand in no buffer.
   [[nodiscard]] bool is_private(uint32_t n_rows, const Kernels& kernels) const;
+  // Whether products read rows of floats that stand in no buffer.
   [[nodiscard]] bool keeps_floats(const Kernels& kernels) const;
   [[nodiscard]] size_t panel_bytes(uint32_t n_rows, const Kernels& kernels) const;
   [[nodiscard]] size_t bf16_bytes(uint32_t n_rows, const Kernels& kernels) const;

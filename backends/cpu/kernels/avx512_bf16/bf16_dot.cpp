@@ -358,7 +358,7 @@ struct AskInTurn : AskNothing {
 };
 
 // With each block half as many lines, wherever these lie: two tiles of rows share what follows, so
-// that memory is read as fast by the second one, which finds its strip near.
+// that memory does not rest while the second one finds its strip near.
 struct AskHalf {
   const uint8_t* from;
   static constexpr uint32_t kAheadBytes = 8192;  // measured
@@ -472,8 +472,8 @@ __attribute__((noinline)) void dot_split_twice(const uint16_t* strip, PanelRows<
   store(odd, &even.of[0][0][0], Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
-// What one of two tiles asks for: the first one the second half of the strip, which the other tile
-// of the strip before began, as that one begins the next strip's.
+// What one of two tiles asks for: the first one for its strip's second half, the second one for the
+// first half of the strip that follows.
 inline AskHalf ask_half(const uint16_t* strip, uint32_t n_columns, bool is_first) {
   const size_t n_bytes = bf16_strip_bytes(Bf16Layout::kSplit, n_columns);
   const auto* ahead = reinterpret_cast<const uint8_t*>(strip) + AskHalf::kAheadBytes;
