@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/base/cpu_topology.hpp"
+#include "sdk/conformance/probe/sanitizer.hpp"
 
 namespace bp::plugin {
 namespace {
@@ -77,20 +78,8 @@ TEST(ThreadTeam, RunsASubsetWhenAsked) {
   EXPECT_EQ(seen, 6u);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kMayLimitMemory = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kMayLimitMemory = false;
-#else
-constexpr bool kMayLimitMemory = true;
-#endif
-#else
-constexpr bool kMayLimitMemory = true;
-#endif
-
 TEST(ThreadTeam, StartsAllOfItsThreadsOnceTheSystemGivesThem) {
-  if (!kMayLimitMemory) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  if (conformance::kSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
   ThreadTeam team(64);
   const bp_threads* threads = team.extension();
   std::atomic<uint32_t> seen{0};
