@@ -78,9 +78,7 @@ size_t ExpertsStage::scratch_bytes(const StageLimits& limits) const {
       row_layout_.row_bytes(*limits.kernels) + 2 * kPieceColumns * sizeof(float);
   size_t weight = 0;
   for (const Matrices* matrices : {&spec_.gate, &spec_.up, &spec_.down}) {
-    for (const auto& matrix : *matrices) {
-      weight = std::max(weight, matrix->scratch_bytes(*limits.kernels));
-    }
+    weight = std::max(weight, cpu::scratch_bytes(*matrices, *limits.kernels));
   }
   return chunk_.rows(*limits.kernels) * row_bytes + weight;
 }

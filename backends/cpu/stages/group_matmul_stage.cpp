@@ -22,6 +22,12 @@ ActivationForms forms_of(const Matrices& matrices) {
 
 }  // namespace
 
+size_t scratch_bytes(const Matrices& matrices, const Kernels& kernels) {
+  size_t most = 0;
+  for (const auto& matrix : matrices) most = std::max(most, matrix->scratch_bytes(kernels));
+  return most;
+}
+
 GroupMatmulStage::GroupMatmulStage(GroupMatmulSpec spec)
     : spec_(std::move(spec)),
       layout_(forms_of(spec_.matrices), spec_.n_in),
@@ -33,11 +39,8 @@ GroupMatmulStage::GroupMatmulStage(GroupMatmulSpec spec)
 
 size_t GroupMatmulStage::scratch_bytes(const StageLimits& limits) const {
   const uint32_t n = chunk_.rows(*limits.kernels);
-  size_t weight = 0;
-  for (const auto& matrix : spec_.matrices) {
-    weight = std::max(weight, matrix->scratch_bytes(*limits.kernels));
-  }
-  return n * (layout_.row_bytes(*limits.kernels) + kPieceColumns * sizeof(float)) + weight;
+  return n * (layout_.row_bytes(*limits.kernels) + kPieceColumns * sizeof(float)) +
+         cpu::scratch_bytes(spec_.matrices, *limits.kernels);
 }
 
 size_t GroupMatmulStage::shared_bytes(const StageLimits& limits) const {

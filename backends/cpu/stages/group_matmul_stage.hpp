@@ -16,6 +16,9 @@ namespace bp::cpu {
 
 using Matrices = std::vector<std::shared_ptr<const PreparedWeight>>;
 
+// Of a worker that multiplies with any of them.
+[[nodiscard]] size_t scratch_bytes(const Matrices& matrices, const Kernels& kernels);
+
 struct GroupMatmulSpec {
   Matrices matrices;  // of n_out rows each
   uint32_t n_groups = 0;
