@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "backends/cpu/cgroups.hpp"
+#include "backplane/cgroups.hpp"
 
 namespace bp::cpu {
 
@@ -48,12 +48,9 @@ uint64_t room_v1(const std::string& folder) {
 }  // namespace
 
 uint64_t available_memory_bytes(const std::string& root) {
-  const std::string proc = root + "/proc";
-  const std::string cgroup = root + "/sys/fs/cgroup";
-  const uint64_t system = number_of(proc + "/meminfo", "MemAvailable:") * 1024;
-  const uint64_t v2 = least_of_cgroups(cgroup, cgroup_path(proc, ""), room_v2);
-  const uint64_t v1 = least_of_cgroups(cgroup + "/memory", cgroup_path(proc, "memory"), room_v1);
-  return std::min({system, v2, v1});
+  const uint64_t system = number_of(root + "/proc/meminfo", "MemAvailable:") * 1024;
+  return std::min(
+      {system, least_of_cgroups(root, "", room_v2), least_of_cgroups(root, "memory", room_v1)});
 }
 
 }  // namespace bp::cpu

@@ -5,18 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <tuple>
+
+#include "backplane/cgroups.hpp"
 
 namespace bp::base {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 // "0-3,8,10-11", as the kernel writes lists of processors.
 std::vector<uint32_t> read_list(const fs::path& file) {
@@ -49,48 +48,6 @@ void set_nodes(const fs::path& nodes, std::vector<Cpu>& cpus) {
       if (std::ranges::find(members, cpu.id) != members.end()) cpu.node = node;
     }
   }
-}
-
-// The cgroup path of this process under a controller ("" for v2).
-std::string cgroup_path(const fs::path& file, const std::string& controller) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool v2 = controller.empty() && controllers == ",,";
-    const bool v1 =
-        !controller.empty() && controllers.find("," + controller + ",") != std::string::npos;
-    if (v2 || v1) return line.substr(second + 1);
-  }
-  return "/";
-}
-
-double quota_v2(const std::string& folder) {
-  std::ifstream in(folder + "/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(in >> quota >> period) || quota == "max" || period <= 0) return kNoLimit;
-  return std::strtod(quota.c_str(), nullptr) / period;
-}
-
-double quota_v1(const std::string& folder) {
-  double quota = -1, period = 0;
-  std::ifstream(folder + "/cpu.cfs_quota_us") >> quota;
-  std::ifstream(folder + "/cpu.cfs_period_us") >> period;
-  return quota > 0 && period > 0 ? quota / period : kNoLimit;
-}
-
-// The tightest quota from the process's own group up to the root, where limits of parents bind too.
-template <class ReadQuota>
-double tightest(const std::string& root, std::string path, ReadQuota read_quota) {
-  double least = read_quota(root);
-  while (!path.empty() && path != "/") {
-    least = std::min(least, read_quota(root + path));
-    path.resize(path.rfind('/'));
-  }
-  return least;
 }
 
 uint32_t bounded(size_t n, double quota) {
@@ -135,9 +92,7 @@ CpuTopology read_topology(const fs::path& root, std::span<const uint32_t> allowe
   }
   if (topology.cpus.empty()) topology.cpus.push_back({});
   set_nodes(root / "sys/devices/system/node", topology.cpus);
-  const fs::path cgroup = root / "sys/fs/cgroup", own = root / "proc/self/cgroup";
-  topology.quota = std::min(tightest(cgroup, cgroup_path(own, ""), quota_v2),
-                            tightest(cgroup / "cpu", cgroup_path(own, "cpu"), quota_v1));
+  topology.quota = cpu_quota(root.string());
   return topology;
 }
 

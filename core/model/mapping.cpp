@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backplane/file_descriptor.hpp"
+
 namespace bp::model {
 
 namespace {
@@ -16,18 +18,11 @@ Status system_error(const std::string& path, const char* action) {
   return io_error(path + ": cannot be " + action + ": " + std::strerror(errno));
 }
 
-// Closed at the end of its scope; a mapping outlives its descriptor.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Mapping>> Mapping::open(const std::string& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // The mapping outlives it.
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) return system_error(path, "opened");
   struct stat status {};
   if (::fstat(file.fd, &status) != 0) return system_error(path, "examined");

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <ctime>
 
+#include "backplane/no_signals.hpp"
 #include "backplane/plugin.hpp"
 #include "core/base/cpu_topology.hpp"
 
@@ -127,24 +128,6 @@ void barrier(bp_team* team) {
   }
   wait_for_change(team->generation, generation, team->may_spin);
 }
-
-// While it lives, threads that are started get no signals: these go elsewhere.
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    // Faults of the thread itself: blocked, they would end the process without a word.
-    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

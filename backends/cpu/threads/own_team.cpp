@@ -1,31 +1,14 @@
 #include "backends/cpu/threads/own_team.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 
 #include "backends/cpu/threads/team.hpp"
 #include "backends/cpu/threads/wait.hpp"
+#include "backplane/no_signals.hpp"
 
 namespace bp::cpu {
 
 namespace {
-
-// Signals are the host's: its threads inherit its mask, ours block everything but their own faults.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 struct Loop {
   std::atomic<uint64_t> next{0};
@@ -42,7 +25,7 @@ OwnTeam* team_of(void* user) {
 
 OwnTeam::OwnTeam(uint32_t n_threads)
     : size_(std::max(1u, n_threads)), has_core_each_(size_ <= usable_processors()) {
-  const SignalsBlocked blocked;
+  const NoSignals inherited;
   try {
     for (uint32_t i = 1; i < size_; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (...) {

@@ -4,38 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <string>
 
-#include "backends/cpu/cgroups.hpp"
 #include "backends/cpu/threads/own_team.hpp"
 #include "backends/cpu/threads/wait.hpp"
+#include "backplane/cgroups.hpp"
 
 namespace bp::cpu {
 
 namespace {
-
-// Processors by a quota in microseconds, rounded up; UINT32_MAX where there is none.
-uint32_t from_quota(double quota, double period) {
-  return quota > 0 && period > 0 ? static_cast<uint32_t>(std::ceil(quota / period)) : UINT32_MAX;
-}
-
-uint32_t limit_v2(const std::string& folder) {
-  std::ifstream file(folder + "/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max") return UINT32_MAX;
-  return from_quota(std::strtod(quota.c_str(), nullptr), period);
-}
-
-uint32_t limit_v1(const std::string& folder) {
-  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
-  std::ifstream period_file(folder + "/cpu.cfs_period_us");
-  double quota = 0;
-  double period = 0;
-  if (!(quota_file >> quota) || !(period_file >> period)) return UINT32_MAX;
-  return from_quota(quota, period);
-}
 
 uint32_t affinity_count() {
   cpu_set_t set;
@@ -51,10 +28,8 @@ const uint32_t* bare(const std::atomic<uint32_t>& word) {
 }  // namespace
 
 uint32_t usable_processors(const std::string& root) {
-  const std::string proc = root + "/proc";
-  const std::string cgroup = root + "/sys/fs/cgroup";
-  return std::min({affinity_count(), least_of_cgroups(cgroup, cgroup_path(proc, ""), limit_v2),
-                   least_of_cgroups(cgroup + "/cpu", cgroup_path(proc, "cpu"), limit_v1)});
+  const double n = std::min<double>(affinity_count(), std::ceil(cpu_quota(root)));
+  return std::max(1u, static_cast<uint32_t>(n));
 }
 
 std::shared_ptr<Team> Team::create(const Host& host, uint32_t n_threads) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
-#include "backends/cpu/file_descriptor.hpp"
 #include "backends/cpu/weights/weight_cache_format.hpp"
+#include "backplane/file_descriptor.hpp"
 
 namespace bp::cpu {
 

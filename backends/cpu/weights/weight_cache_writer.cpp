@@ -13,10 +13,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "backends/cpu/file_descriptor.hpp"
 #include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
 #include "backends/cpu/weights/weight_cache.hpp"
+#include "backplane/file_descriptor.hpp"
 
 namespace bp::cpu {
 

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-namespace bp::cpu {
+namespace bp {
 
 struct FileDescriptor {
   explicit FileDescriptor(int descriptor) : fd(descriptor) {}
@@ -16,4 +16,4 @@ struct FileDescriptor {
   const int fd;  // -1: none
 };
 
-}  // namespace bp::cpu
+}  // namespace bp
