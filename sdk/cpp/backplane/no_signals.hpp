@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace bp {
 
 // While it lives, threads that the calling one starts get no signals but their own faults.
