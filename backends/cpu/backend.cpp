@@ -156,20 +156,26 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   BP_ASSIGN(KvCache kv, make_kv(*view, options));
   BP_ASSIGN(const MemoryNeeds needs, memory_needs(*view, options));
   WeightPreparation preparation(host_, options, settings_.prepare, needs);
+  // Weights that come and go with the steps of one executable are its own.
+  WeightStore of_executable(kernels_of(settings_.isa).bf16_layout);
+  const auto store = [&]() -> WeightStore& {
+    return preparation.is_streamed() ? of_executable : weights_;
+  };
   const auto make_plan = [&] {
-    return Planner(*view, weights_, preparation.prepare(), overrides, options.max_step_tokens)
-        .run();
+    return Planner(*view, store(), preparation.prepare(), overrides, options.max_step_tokens).run();
   };
   BP_ASSIGN(Plan plan, make_plan());
   const Prepare planned = preparation.prepare();
+  const WeightStore* planned_store = &store();
   BP_TRY(preparation.keep(plan.weights, *team));
-  if (preparation.prepare() != planned) {
+  if (preparation.prepare() != planned || &store() != planned_store) {
     BP_ASSIGN(plan, make_plan());
   }
-  BP_TRY(preparation.place(plan.weights, weights_, *team));
+  BP_TRY(preparation.place(plan.weights, store(), *team));
   auto executable = std::make_unique<CpuExecutable>(view, options, team, kernels_of(settings_.isa),
                                                     std::move(kv));
-  BP_TRY(executable->prepare(std::move(plan), preparation.resident_bytes()));
+  BP_TRY(executable->prepare(std::move(plan), preparation.resident_bytes(),
+                             preparation.streamed_file()));
   return std::unique_ptr<Executable>(std::move(executable));
 }
 

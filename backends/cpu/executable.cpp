@@ -49,9 +49,10 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
               basis_of(kv_.k_type(), program_->kv_slots())),
       shares_(n_threads_) {}
 
-Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
+Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes,
+                              std::shared_ptr<const MappedFile> streamed_file) {
   plan_ = std::move(plan);
-  stream_ = WeightStream(plan_.mapped_weights(), resident_bytes);
+  stream_ = WeightStream(plan_.mapped_weights(), resident_bytes, std::move(streamed_file));
   // An output has each of a step's tokens once at most.
   const StageLimits limits{options_.max_step_tokens,
                            std::min(options_.max_output_rows, options_.max_step_tokens), &kernels_};
@@ -66,7 +67,7 @@ Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes) {
 Status CpuExecutable::memory(bp_memory_info& out) {
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
-  out.workspace_bytes = workspace_.size();
+  out.workspace_bytes = workspace_.size() + stream_.window_bytes();
   const uint64_t available = available_memory_bytes();
   // The part of mapped weights that stays was chosen to leave room for the cache of one sequence of
   // full length; hosts take half of what is available.

@@ -11,25 +11,13 @@
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/weights/read_all.hpp"
 #include "backends/cpu/weights/weight_cache_format.hpp"
 #include "backplane/file_descriptor.hpp"
 
 namespace bp::cpu {
 
 namespace {
-
-bool read_all(int fd, void* to, size_t n_bytes, uint64_t offset) {
-  auto* bytes = static_cast<uint8_t*>(to);
-  while (n_bytes > 0) {
-    const ssize_t n = ::pread(fd, bytes, n_bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes += n;
-    offset += static_cast<uint64_t>(n);
-    n_bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
 
 const char* fault_of(const CacheHeader& header, uint64_t file_bytes, std::string_view content_key) {
   if (std::memcmp(header.magic, kCacheMagic, sizeof kCacheMagic) != 0) return "has another magic";
@@ -77,7 +65,7 @@ Result<std::vector<CacheEntry>> read_table(int fd, uint64_t file_bytes,
 Result<std::shared_ptr<WeightCache>> WeightCache::open(const std::string& folder,
                                                        std::string_view content_key) {
   const std::string path = folder + "/" + kCacheFileName;
-  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.fd < 0 || ::fstat(file.fd, &status) != 0) return io_error(path + ": " + strerror(errno));
   if (!S_ISREG(status.st_mode)) return invalid_argument(path + " is no file");
@@ -85,7 +73,8 @@ Result<std::shared_ptr<WeightCache>> WeightCache::open(const std::string& folder
   BP_ASSIGN(const std::vector<CacheEntry> entries, read_table(file.fd, n_bytes, content_key, path));
   void* data = ::mmap(nullptr, n_bytes, PROT_READ, MAP_SHARED, file.fd, 0);
   if (data == MAP_FAILED) return out_of_memory(path + " cannot be mapped: " + strerror(errno));
-  std::shared_ptr<WeightCache> cache(new WeightCache(static_cast<const uint8_t*>(data), n_bytes));
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  std::shared_ptr<WeightCache> cache(new WeightCache({file.release(), begin, begin + n_bytes}));
   // Before the first touch: the file system then reads and maps huge pages where it can.
   ::madvise(data, n_bytes, MADV_HUGEPAGE);
   for (const CacheEntry& entry : entries) {
@@ -95,7 +84,8 @@ Result<std::shared_ptr<WeightCache>> WeightCache::open(const std::string& folder
 }
 
 WeightCache::~WeightCache() {
-  ::munmap(const_cast<uint8_t*>(data_), n_bytes_);
+  ::munmap(reinterpret_cast<void*>(file_.begin), file_.end - file_.begin);
+  ::close(file_.fd);
 }
 
 WeightCache::Key WeightCache::key_of(const CacheEntry& entry) {
@@ -108,7 +98,7 @@ std::shared_ptr<const uint8_t> WeightCache::find(const PreparedWeight& weight) c
   if (found == places_.end() || found->second.n_bytes != weight.packed_bytes()) {
     return nullptr;
   }
-  return {shared_from_this(), data_ + found->second.offset};
+  return {shared_from_this(), reinterpret_cast<const uint8_t*>(file_.begin + found->second.offset)};
 }
 
 bool WeightCache::has_all(std::span<const std::shared_ptr<PreparedWeight>> weights) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "backends/cpu/weights/direct_window.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
 #include "backplane/status.hpp"
 
@@ -30,6 +31,10 @@ class WeightCache : public std::enable_shared_from_this<WeightCache> {
   // The strips of a weight, which keep the file mapped; null where it is not in the file.
   [[nodiscard]] std::shared_ptr<const uint8_t> find(const PreparedWeight& weight) const;
   [[nodiscard]] bool has_all(std::span<const std::shared_ptr<PreparedWeight>> weights) const;
+  // The whole file, mapped by this object alone, which it keeps.
+  [[nodiscard]] std::shared_ptr<const MappedFile> file() const {
+    return {shared_from_this(), &file_};
+  }
 
  private:
   struct Place {
@@ -38,10 +43,9 @@ class WeightCache : public std::enable_shared_from_this<WeightCache> {
   using Key = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t, uint64_t>;
   static Key key_of(const CacheEntry& entry);
 
-  WeightCache(const uint8_t* data, size_t n_bytes) : data_(data), n_bytes_(n_bytes) {}
+  explicit WeightCache(const MappedFile& file) : file_(file) {}
 
-  const uint8_t* data_;
-  size_t n_bytes_;
+  const MappedFile file_;
   std::map<Key, Place> places_;
 };
 

@@ -26,6 +26,12 @@ class WeightPreparation {
 
   [[nodiscard]] Prepare prepare() const { return choice_.prepare; }
   [[nodiscard]] uint64_t resident_bytes() const { return choice_.resident_bytes; }
+  // Whether not all mapped weights stay in memory.
+  [[nodiscard]] bool is_streamed() const { return choice_.resident_bytes != UINT64_MAX; }
+  // The cache's file, where weights are streamed from it.
+  [[nodiscard]] std::shared_ptr<const MappedFile> streamed_file() const {
+    return is_streamed() && cache_ != nullptr ? cache_->file() : nullptr;
+  }
 
   // Writes the cache's file of the weights of a plan made for prepare(), if it wants one that is
   // not there. Where that fails prepare() may be another, for which the plan is to be made anew.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
@@ -29,7 +30,7 @@ std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) 
       const uintptr_t number = at / kSegmentBytes;
       const uintptr_t until = std::min(end, (number + 1) * kSegmentBytes);
       const auto [entry, is_new] = parts.try_emplace(
-          number, Segment{at, until, use.stage, last_stage, use.is_chosen, false});
+          number, Segment{{at, until, use.stage, last_stage}, use.is_chosen, false});
       Segment& segment = entry->second;
       // By a distant stage, for which it would be brought again or wait long.
       const bool is_again = use.stage > segment.last_stage + kNearStages;
@@ -47,12 +48,14 @@ std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) 
   return segments;
 }
 
-WeightStream::WeightStream(std::span<const Use> uses, uint64_t resident_bytes) {
+WeightStream::WeightStream(std::span<const Use> uses, uint64_t resident_bytes,
+                           std::shared_ptr<const MappedFile> file) {
   std::vector<Segment> segments = cut(uses);
   const auto chosen = std::stable_partition(
       segments.begin(), segments.end(), [](const Segment& segment) { return !segment.is_chosen; });
   share_out({segments.begin(), chosen}, resident_bytes);
   share_out({chosen, segments.end()}, resident_bytes - std::min(resident_bytes, resident_bytes_));
+  direct_ = DirectWindow::create(std::move(file), streamed_, kSegmentBytes);
 }
 
 void WeightStream::share_out(std::span<const Segment> segments, uint64_t room) {
@@ -88,9 +91,13 @@ Status WeightStream::load(const Team& team, const Progress& progress) const {
 }
 
 void WeightStream::advance(uint32_t stage) {
-  if (streamed_.empty()) return;
+  if (direct_ != nullptr) direct_->advance(stage);
+  if (!streamed_.empty()) advance_pages(stage);
+}
+
+void WeightStream::advance_pages(uint32_t stage) {
   const uint64_t n = streamed_.size();
-  const auto at = [&](uint64_t i) -> const Segment& { return streamed_[i % n]; };
+  const auto at = [&](uint64_t i) -> const StreamedSegment& { return streamed_[i % n]; };
   if (stage == 0) step_begin_ = n * n_steps_++;
   const auto is_begun = [&](uint64_t i) { return i < step_begin_ || at(i).first_stage <= stage; };
   for (; begun_ < ahead_ && is_begun(begun_); ++begun_) ahead_bytes_ -= at(begun_).n_bytes();

@@ -2,14 +2,17 @@
 // Weights in mapped files: which of them stay in memory, and how the others come in time. Reading
 // all of them in a circle would leave the system's cache without any that is still wanted, so a
 // fixed part stays and the rest, spread evenly between, is read ahead of its stage and dropped
-// behind it. Experts, of which a step reads few, come when rows have chosen them and go when the
-// system wants room; of them stays at first what the others leave.
+// behind it, past the system's cache where the file is known. Experts, of which a step reads few,
+// come when rows have chosen them and go when the system wants room; of them stays at first what
+// the others leave.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "backends/cpu/threads/team.hpp"
+#include "backends/cpu/weights/direct_window.hpp"
 #include "backplane/backend.hpp"
 #include "backplane/status.hpp"
 
@@ -26,11 +29,17 @@ class WeightStream {
   };
 
   WeightStream() = default;
-  // The uses in the order of their stages.
-  WeightStream(std::span<const Use> uses, uint64_t resident_bytes);
+  // The uses in the order of their stages. file: what may be read past the system's cache; null or
+  // mapped for this stream alone.
+  WeightStream(std::span<const Use> uses, uint64_t resident_bytes,
+               std::shared_ptr<const MappedFile> file = nullptr);
 
   [[nodiscard]] uint64_t resident_bytes() const { return resident_bytes_; }
   [[nodiscard]] uint64_t streamed_bytes() const { return streamed_bytes_; }
+  // Of memory, for what is read past the system's cache.
+  [[nodiscard]] uint64_t window_bytes() const {
+    return direct_ == nullptr ? 0 : direct_->n_bytes();
+  }
 
   // Brings what stays into memory.
   Status load(const Team& team, const Progress& progress) const;
@@ -39,23 +48,22 @@ class WeightStream {
   void advance(uint32_t stage);
 
  private:
-  // Whole pages, read by stages [first_stage, last_stage].
-  struct Segment {
-    uintptr_t begin, end;
-    uint32_t first_stage, last_stage;
+  struct Segment : StreamedSegment {
     bool is_chosen;
     bool is_reread;  // by a distant stage
-    [[nodiscard]] const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(begin); }
-    [[nodiscard]] uint64_t n_bytes() const { return end - begin; }
   };
 
   static std::vector<Segment> cut(std::span<const Use> uses);
   // Of the segments, keeps so many bytes; others are streamed unless rows choose them.
   void share_out(std::span<const Segment> segments, uint64_t room);
 
-  std::vector<Segment> resident_, streamed_;
+  void advance_pages(uint32_t stage);
+
+  std::vector<Segment> resident_;
+  std::vector<StreamedSegment> streamed_;  // by the system's cache
+  std::unique_ptr<DirectWindow> direct_;   // the others
   uint64_t resident_bytes_ = 0, streamed_bytes_ = 0;
-  // Counted on through the steps, so that reading ahead runs into the next step.
+  // Of streamed_. Counted on through the steps, so that reading ahead runs into the next step.
   uint64_t n_steps_ = 0;
   uint64_t step_begin_ = 0;  // first segment of the running step
   uint64_t released_ = 0, begun_ = 0, ahead_ = 0;

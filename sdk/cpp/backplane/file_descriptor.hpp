@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 namespace bp {
 
 struct FileDescriptor {
@@ -13,7 +15,10 @@ struct FileDescriptor {
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
 
-  const int fd;  // -1: none
+  // Whoever asks for it closes it.
+  [[nodiscard]] int release() { return std::exchange(fd, -1); }
+
+  int fd;  // -1: none
 };
 
 }  // namespace bp
