@@ -31,9 +31,8 @@ Result<std::unique_ptr<Mapping>> Mapping::open(const std::string& path) {
   const auto n_bytes = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, n_bytes, PROT_READ, MAP_SHARED, file.fd, 0);
   if (data == MAP_FAILED) return system_error(path, "mapped");
-  // Huge pages where the file system has them, and reading ahead; a refusal costs nothing but time.
+  // Huge pages where the file system has them; a refusal costs nothing but time.
   static_cast<void>(::madvise(data, n_bytes, MADV_HUGEPAGE));
-  static_cast<void>(::madvise(data, n_bytes, MADV_WILLNEED));
   const int64_t modified_ns =
       int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   return std::unique_ptr<Mapping>(
@@ -42,6 +41,13 @@ Result<std::unique_ptr<Mapping>> Mapping::open(const std::string& path) {
 
 Mapping::~Mapping() {
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void Mapping::ask_for(uint64_t first, uint64_t n_bytes) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = first / page * page;
+  static_cast<void>(::madvise(const_cast<std::byte*>(bytes_.data()) + begin,
+                              first + n_bytes - begin, MADV_WILLNEED));
 }
 
 void Mapping::drop(uint64_t first, uint64_t n_bytes) const {

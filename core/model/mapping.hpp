@@ -20,6 +20,8 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  // Begins to read [first, first + n_bytes) of bytes(), and nothing around it, without waiting.
+  void ask_for(uint64_t first, uint64_t n_bytes) const;
   // Frees the memory of the pages inside of bytes() [first, first + n_bytes), which come back from
   // the file when they are read.
   void drop(uint64_t first, uint64_t n_bytes) const;

@@ -18,6 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kSmallBytes = 64 << 10;  // norms, biases
+constexpr size_t kSampledTensors = 32;
+constexpr uint64_t kSampleBytes = 64;
+
 struct Head {
   bool is_folder = false;
   std::vector<uint8_t> bytes;
@@ -231,7 +235,18 @@ Status ModelFile::map_files() {
         "{}: tensor '{}' at offset {} with {} bytes lies beyond the end of the file ({} bytes)",
         mappings_[tensor.file]->path(), view(tensor.name), tensor.offset, tensor.n_bytes, size));
   }
+  ask_for_small_parts();
   return {};
+}
+
+// Touched one after another, each would be waited for, with megabytes around it that nobody reads.
+void ModelFile::ask_for_small_parts() const {
+  for (const bp_tensor& tensor : tensors()) {
+    const bool is_small = tensor.offset != BP_NO_OFFSET && tensor.n_bytes <= kSmallBytes;
+    if (is_small) mappings_[tensor.file]->ask_for(tensor.offset, tensor.n_bytes);
+  }
+  for (const Sample& sample : samples())
+    mappings_[sample.file]->ask_for(sample.offset, sample.n_bytes);
 }
 
 const bp_metadata* ModelFile::find_metadata(std::string_view key) const {
@@ -304,10 +319,18 @@ Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
   return TensorData{&tensor, bytes.get(), row, rows * row};
 }
 
-namespace {
-constexpr size_t kSampledTensors = 32;
-constexpr uint64_t kSampleBytes = 64;
-}  // namespace
+std::vector<ModelFile::Sample> ModelFile::samples() const {
+  std::vector<Sample> samples;
+  const size_t step = tensors_.size() / kSampledTensors + 1;
+  for (size_t i = 0; i < tensors_.size(); i += step) {
+    const bp_tensor& tensor = tensors_[i];
+    if (tensor.offset == BP_NO_OFFSET) continue;
+    const uint64_t middle = tensor.n_bytes / 2;
+    samples.push_back(
+        {tensor.file, tensor.offset + middle, std::min(kSampleBytes, tensor.n_bytes - middle)});
+  }
+  return samples;
+}
 
 std::string ModelFile::content_key() const {
   Hash hash;
@@ -327,13 +350,8 @@ std::string ModelFile::content_key() const {
     }
   }
   // Files are copied with their times; a page of some tensors tells what differs.
-  const size_t step = tensors_.size() / kSampledTensors + 1;
-  for (size_t i = 0; i < tensors_.size(); i += step) {
-    const bp_tensor& tensor = tensors_[i];
-    if (tensor.offset == BP_NO_OFFSET) continue;
-    const uint64_t middle = tensor.n_bytes / 2;
-    hash.add(mappings_[tensor.file]->bytes().data() + tensor.offset + middle,
-             std::min(kSampleBytes, tensor.n_bytes - middle));
+  for (const Sample& sample : samples()) {
+    hash.add(mappings_[sample.file]->bytes().data() + sample.offset, sample.n_bytes);
   }
   return fmt::format("{:016x}", hash.value());
 }

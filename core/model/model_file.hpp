@@ -75,6 +75,13 @@ class ModelFile {
   void keep_tensors();
   Status check_tables();
   Status map_files();
+  // Bytes of a file that the content key is made of.
+  struct Sample {
+    uint32_t file;
+    uint64_t offset, n_bytes;
+  };
+  [[nodiscard]] std::vector<Sample> samples() const;
+  void ask_for_small_parts() const;
   Result<TensorData> read(const bp_tensor& tensor);
 
   std::string path_;
