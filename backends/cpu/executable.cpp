@@ -50,9 +50,9 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
       shares_(n_threads_) {}
 
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes,
-                              std::shared_ptr<const MappedFile> streamed_file) {
+                              const std::shared_ptr<const MappedFile>& streamed_file) {
   plan_ = std::move(plan);
-  stream_ = WeightStream(plan_.mapped_weights(), resident_bytes, std::move(streamed_file));
+  stream_ = WeightStream(plan_.mapped_weights(), resident_bytes, streamed_file);
   // An output has each of a step's tokens once at most.
   const StageLimits limits{options_.max_step_tokens,
                            std::min(options_.max_output_rows, options_.max_step_tokens), &kernels_};
@@ -68,7 +68,9 @@ Status CpuExecutable::memory(bp_memory_info& out) {
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
   out.workspace_bytes = workspace_.size() + stream_.window_bytes();
-  const uint64_t available = available_memory_bytes();
+  // The window of streamed weights is memory that no step has touched yet.
+  uint64_t available = available_memory_bytes();
+  available -= std::min(available, stream_.window_bytes());
   // The part of mapped weights that stays was chosen to leave room for the cache of one sequence of
   // full length; hosts take half of what is available.
   const uint64_t beside_weights = available - std::min(available, stream_.resident_bytes());

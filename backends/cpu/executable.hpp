@@ -27,7 +27,7 @@ class CpuExecutable : public Executable {
   // Takes the plan, its weights placed, and allocates the workspace. Of weights that stay in files,
   // resident_bytes are kept in memory.
   Status prepare(Plan plan, uint64_t resident_bytes,
-                 std::shared_ptr<const MappedFile> streamed_file = nullptr);
+                 const std::shared_ptr<const MappedFile>& streamed_file = nullptr);
 
   Status memory(bp_memory_info& out) override;
   Status kv_allocate(std::span<const uint32_t> n_blocks) override;

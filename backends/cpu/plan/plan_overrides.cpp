@@ -81,7 +81,11 @@ Status Planner::add_products(const bp_op& op, MatmulSpec spec) {
     add_stage<MatmulStage>(std::move(spec));
     return {};
   }
+  const auto first_stage = static_cast<uint32_t>(plan_.stages.size());
   take_apart(std::move(spec), activation);
+  for (size_t i = plan_.weights.size(); i-- > 0 && plan_.weight_stages[i] == first_stage;) {
+    plan_.weight_last_stages[i] = static_cast<uint32_t>(plan_.stages.size() - 1);
+  }
   return {};
 }
 

@@ -133,7 +133,9 @@ Status Planner::plan_gated_mlp(const bp_op& op) {
   BP_TRY(add_projection(down, op, 2, 0, value(op.outputs[0]).width, vector(op, 5), 0));
   down.projections[0].out = open_product(op.outputs[0], down.residual);
   BP_TRY(add_products(op, down));
+  const size_t n_stages = plan_.stages.size();
   add_passes(std::move(hidden), std::move(down));
+  if (plan_.stages.size() == n_stages) return {};
   for (size_t i = first_weight; i < plan_.weights.size(); ++i) {
     plan_.weight_last_stages[i] = static_cast<uint32_t>(plan_.stages.size() - 1);
   }

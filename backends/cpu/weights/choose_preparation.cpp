@@ -10,7 +10,7 @@ namespace bp::cpu {
 
 namespace {
 
-// For workspace, code and what a step reads ahead.
+// For workspace, code and what a step reads ahead, half of it for the latter (WeightStream).
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 
 // Where a sequence of full length would take most of the memory, the context is cut.

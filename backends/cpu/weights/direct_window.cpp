@@ -1,7 +1,9 @@
 #include "backends/cpu/weights/direct_window.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,20 +21,23 @@ namespace bp::cpu {
 namespace {
 
 constexpr size_t kReaders = 2;  // one sends the next request while the other's is answered
-constexpr size_t kMostOfAStage = 12;
-constexpr size_t kAhead = 6;
+constexpr size_t kAhead = 6;    // slots beside those of a stage
 
 uint8_t* pointer(uintptr_t address) {
   return reinterpret_cast<uint8_t*>(address);
 }
 
-// The file once more, with reads that pass the system's cache; -1 where it has none.
+// The file once more, with reads that pass the system's cache; -1 where there are none, or where
+// the cache is all there is of the file.
 int open_direct(const MappedFile& file) {
+  struct statfs system {};
+  if (::fstatfs(file.fd, &system) != 0 || system.f_type == TMPFS_MAGIC) return -1;
   const std::string path = "/proc/self/fd/" + std::to_string(file.fd);
   return ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
 }
 
-// The pages at `from` go to `to`; both stay mapped, `from` as memory without contents.
+// The pages at `from` go to `to`; both stay mapped, `from` as memory without contents. Where the
+// system refuses, nothing may be mapped at `to` any longer.
 bool move_pages_to(uint8_t* from, size_t n_bytes, uint8_t* to) {
 #ifdef MREMAP_DONTUNMAP
   return ::mremap(from, n_bytes, n_bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) ==
@@ -49,9 +54,10 @@ bool can_move_pages() {
 }
 
 // Takes out of `segments`, widened to huge pages, those that lie in the file so and of which no
-// stage reads more than kMostOfAStage. `most` becomes how many one stage reads.
+// stage reads more than `limit`. `most` becomes how many one stage reads.
 std::vector<StreamedSegment> take_eligible(const MappedFile& file,
-                                           std::vector<StreamedSegment>& segments, size_t& most) {
+                                           std::vector<StreamedSegment>& segments, size_t limit,
+                                           size_t& most) {
   std::vector<StreamedSegment> taken, left;
   std::map<uint32_t, size_t> n_of_stage;
   for (const StreamedSegment& segment : segments) {
@@ -60,7 +66,7 @@ std::vector<StreamedSegment> take_eligible(const MappedFile& file,
     wide.end = round_up(segment.end, kHugePage);
     bool fits = wide.begin >= file.begin && wide.end <= file.end;
     for (uint32_t s = wide.first_stage; fits && s <= wide.last_stage; ++s) {
-      fits = n_of_stage[s] < kMostOfAStage;
+      fits = n_of_stage[s] < limit;
     }
     if (!fits) {
       left.push_back(segment);
@@ -79,13 +85,15 @@ std::vector<StreamedSegment> take_eligible(const MappedFile& file,
 
 std::unique_ptr<DirectWindow> DirectWindow::create(std::shared_ptr<const MappedFile> file,
                                                    std::vector<StreamedSegment>& segments,
-                                                   uint64_t segment_bytes) {
-  if (file == nullptr || !can_move_pages()) return nullptr;
+                                                   uint64_t segment_bytes, uint64_t max_bytes) {
+  const size_t n_slots = max_bytes / segment_bytes;
+  if (file == nullptr || n_slots < 2 || !can_move_pages()) return nullptr;
+  const size_t n_ahead = std::min(kAhead, n_slots / 2);
   std::vector<StreamedSegment> left = segments;
   size_t most = 0;
-  std::vector<StreamedSegment> taken = take_eligible(*file, left, most);
+  std::vector<StreamedSegment> taken = take_eligible(*file, left, n_slots - n_ahead, most);
   if (taken.empty()) return nullptr;
-  auto memory = AlignedBuffer::allocate(std::min(most + kAhead, taken.size()) * segment_bytes,
+  auto memory = AlignedBuffer::allocate(std::min(most + n_ahead, taken.size()) * segment_bytes,
                                         "weights that a step streams");
   if (!memory.ok()) return nullptr;
   std::unique_ptr<DirectWindow> window(new DirectWindow(std::move(file), std::move(taken),
@@ -102,6 +110,8 @@ DirectWindow::DirectWindow(std::shared_ptr<const MappedFile> file,
       direct_(open_direct(*file_)),
       segments_(std::move(segments)),
       memory_(std::move(memory)) {
+  // Shared with a child they would be copied at the next read, and be huge no longer.
+  static_cast<void>(::madvise(memory_.data(), memory_.size(), MADV_DONTFORK));
   for (size_t at = 0; at < memory_.size(); at += segment_bytes) {
     slots_.push_back({memory_.data() + at});
   }
@@ -154,13 +164,15 @@ void DirectWindow::begin_step() {
   for (Slot& slot : slots_) {
     if (slot.number >= step_begin_) continue;
     if (slot.state == State::kPlaced) release(slot);
-    if (slot.state == State::kRead) wait_for(slot);
+    if (slot.state != State::kRead) continue;
+    if (!take_back(slot)) wait_for(slot);
     slot.state = State::kFree;
   }
   next_ = std::max(next_, step_begin_);
 }
 
 void DirectWindow::start_reads() {
+  if (!can_move_) return;
   const auto is_held = [this](size_t segment) {
     return std::ranges::any_of(slots_, [&](const Slot& slot) {
       return slot.state != State::kFree && slot.number % segments_.size() == segment;
@@ -180,6 +192,11 @@ void DirectWindow::start_reads() {
   if (n_started > 0) has_work_.notify_all();
 }
 
+bool DirectWindow::take_back(const Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  return std::erase(wanted_, &slot) > 0;
+}
+
 bool DirectWindow::wait_for(const Slot& slot) {
   std::unique_lock lock(mutex_);
   has_read_.wait(lock, [&] { return slot.outcome != Outcome::kNone; });
@@ -188,23 +205,35 @@ bool DirectWindow::wait_for(const Slot& slot) {
 
 void DirectWindow::place(Slot& slot) {
   const StreamedSegment& segment = segment_of(slot);
-  const bool is_there =
-      wait_for(slot) && move_pages_to(slot.home, segment.n_bytes(), pointer(segment.begin));
-  slot.state = is_there ? State::kPlaced : State::kFree;
+  slot.state = State::kFree;
+  if (!can_move_ || !wait_for(slot)) return;
+  can_move_ = move_pages_to(slot.home, segment.n_bytes(), pointer(segment.begin));
+  if (can_move_) {
+    slot.state = State::kPlaced;
+  } else {
+    map_file(segment);
+  }
 }
 
 void DirectWindow::release(Slot& slot) {
   const StreamedSegment& segment = segment_of(slot);
-  uint8_t* data = pointer(segment.begin);
   slot.state = State::kFree;
-  // Where that fails the slot has new pages at its next read.
-  static_cast<void>(move_pages_to(data, segment.n_bytes(), slot.home));
+  if (!move_pages_to(pointer(segment.begin), segment.n_bytes(), slot.home)) {
+    can_move_ = false;
+    // So that nothing else comes to lie there.
+    ::mmap(slot.home, segment.n_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }
+  map_file(segment);
+}
+
+void DirectWindow::map_file(const StreamedSegment& segment) const {
+  uint8_t* data = pointer(segment.begin);
   const auto offset = static_cast<off_t>(segment.begin - file_->begin);
   if (::mmap(data, segment.n_bytes(), PROT_READ, MAP_SHARED | MAP_FIXED, file_->fd, offset) ==
       data) {
     ::madvise(data, segment.n_bytes(), MADV_HUGEPAGE);
   } else {
-    // Better the end of the process than zeros for weights, should the next read fail too.
+    // Better the end of the process than zeros for weights.
     ::mprotect(data, segment.n_bytes(), PROT_NONE);
   }
 }

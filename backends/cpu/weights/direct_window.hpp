@@ -2,8 +2,8 @@
 // Segments of a mapped file that pass through memory in every step, each brought before its first
 // stage by a read past the system's cache, which would take longer to find memory for them than a
 // disk takes to give them. They are read into a few slots of huge pages; a slot's pages then
-// replace the file's at the segment's address until its last stage is over. Whatever was not
-// brought, for whichever reason, is read there by the page from the file, as everywhere else.
+// replace the file's at the segment's address until its last stage is over. What was not brought,
+// for whichever reason, is read there by the page from the file, as everywhere else.
 
 #include <condition_variable>
 #include <cstdint>
@@ -33,14 +33,14 @@ struct StreamedSegment {
 
 class DirectWindow {
  public:
-  // Takes those of `segments` that it will bring out of them: all within parts of segment_bytes
-  // each, a multiple of a huge page, that lie wholly in the file, unless one stage reads too many.
-  // The mapping is this window's alone as long as it lives; segments are in the order of their
-  // first stages. Null where nothing is left to bring, or the file system, the kernel or memory
-  // does not let it.
+  // Takes those of `segments` that it will bring out of them: all that lie wholly in the file, each
+  // within a part of segment_bytes, a multiple of a huge page, unless one stage reads more than
+  // max_bytes hold. The mapping is this window's alone as long as it lives; segments are in the
+  // order of their first stages. Null where nothing is left to bring, or the file system, the
+  // kernel or memory does not let it.
   static std::unique_ptr<DirectWindow> create(std::shared_ptr<const MappedFile> file,
                                               std::vector<StreamedSegment>& segments,
-                                              uint64_t segment_bytes);
+                                              uint64_t segment_bytes, uint64_t max_bytes);
   ~DirectWindow();
   DirectWindow(const DirectWindow&) = delete;
   DirectWindow& operator=(const DirectWindow&) = delete;
@@ -54,7 +54,7 @@ class DirectWindow {
   [[nodiscard]] size_t n_segments() const { return segments_.size(); }
 
  private:
-  enum class State : uint8_t { kFree, kRead, kPlaced };  // read: at least begun
+  enum class State : uint8_t { kFree, kRead, kPlaced };  // kRead: at least begun
   enum class Outcome : uint8_t { kNone, kRead, kFailed };
   struct Slot {
     uint8_t* home;
@@ -75,8 +75,11 @@ class DirectWindow {
   void start_reads();
   // Whether it was read.
   bool wait_for(const Slot& slot);
+  // Whether its read was taken back before it was begun.
+  bool take_back(const Slot& slot);
   void place(Slot& slot);
   void release(Slot& slot);
+  void map_file(const StreamedSegment& segment) const;
   void read_segments();
 
   const std::shared_ptr<const MappedFile> file_;
@@ -87,6 +90,7 @@ class DirectWindow {
   uint64_t n_steps_ = 0;
   uint64_t step_begin_ = 0;  // number of the running step's first segment
   uint64_t next_ = 0;        // to be read
+  bool can_move_ = true;     // pages; false once the system has refused
 
   std::mutex mutex_;
   std::condition_variable has_work_, has_read_;

@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kSegmentBytes = uint64_t{8} << 20;  // a multiple of a huge page
 constexpr uint64_t kWindowBytes = uint64_t{128} << 20;
+constexpr uint64_t kLeastWindowBytes = uint64_t{32} << 20;
+constexpr uint64_t kPageWindowBytes = uint64_t{32} << 20;  // beside a window of another kind
 constexpr uint32_t kNearStages = 16;
 
 }  // namespace
@@ -49,13 +51,23 @@ std::vector<WeightStream::Segment> WeightStream::cut(std::span<const Use> uses) 
 }
 
 WeightStream::WeightStream(std::span<const Use> uses, uint64_t resident_bytes,
-                           std::shared_ptr<const MappedFile> file) {
+                           const std::shared_ptr<const MappedFile>& file) {
   std::vector<Segment> segments = cut(uses);
   const auto chosen = std::stable_partition(
       segments.begin(), segments.end(), [](const Segment& segment) { return !segment.is_chosen; });
-  share_out({segments.begin(), chosen}, resident_bytes);
-  share_out({chosen, segments.end()}, resident_bytes - std::min(resident_bytes, resident_bytes_));
-  direct_ = DirectWindow::create(std::move(file), streamed_, kSegmentBytes);
+  const auto share_out_all = [&](uint64_t room) {
+    share_out({segments.begin(), chosen}, room);
+    share_out({chosen, segments.end()}, room - std::min(room, resident_bytes_));
+    // Memory of our own, so not most of what there is.
+    const uint64_t most = std::max(kLeastWindowBytes, room / 16);
+    direct_ = DirectWindow::create(file, streamed_, kSegmentBytes, most);
+  };
+  share_out_all(resident_bytes);
+  if (window_bytes() <= kWindowBytes) return;
+  // More than what resident_bytes leaves for it.
+  const uint64_t excess = window_bytes() - kWindowBytes;
+  *this = WeightStream();
+  share_out_all(resident_bytes - std::min(resident_bytes, excess));
 }
 
 void WeightStream::share_out(std::span<const Segment> segments, uint64_t room) {
@@ -108,7 +120,8 @@ void WeightStream::advance_pages(uint32_t stage) {
   }
   // A step that was broken off has left segments unread.
   if (released_ == ahead_ && ahead_ < step_begin_) released_ = begun_ = ahead_ = step_begin_;
-  for (; ahead_bytes_ < kWindowBytes && ahead_ < released_ + n; ++ahead_) {
+  const uint64_t window = direct_ == nullptr ? kWindowBytes : kPageWindowBytes;
+  for (; ahead_bytes_ < window && ahead_ < released_ + n; ++ahead_) {
     read_ahead(at(ahead_).data(), at(ahead_).n_bytes());
     ahead_bytes_ += at(ahead_).n_bytes();
   }

@@ -32,7 +32,7 @@ class WeightStream {
   // The uses in the order of their stages. file: what may be read past the system's cache; null or
   // mapped for this stream alone.
   WeightStream(std::span<const Use> uses, uint64_t resident_bytes,
-               std::shared_ptr<const MappedFile> file = nullptr);
+               const std::shared_ptr<const MappedFile>& file = nullptr);
 
   [[nodiscard]] uint64_t resident_bytes() const { return resident_bytes_; }
   [[nodiscard]] uint64_t streamed_bytes() const { return streamed_bytes_; }
