@@ -41,7 +41,11 @@ struct App::Endpoint {
   [[nodiscard]] bool matches(std::string_view p) const {
     return path.ends_with('/') ? p.size() > path.size() && p.starts_with(path) : p == path;
   }
-  [[nodiscard]] const char* method() const { return get != nullptr ? "GET" : "POST"; }
+  [[nodiscard]] const char* methods() const { return get != nullptr ? "GET, HEAD" : "POST"; }
+  // The answer to HEAD is that to GET, of which the connection sends the header alone.
+  [[nodiscard]] bool takes(std::string_view method) const {
+    return get != nullptr ? method == "GET" || method == "HEAD" : method == "POST";
+  }
 };
 
 const std::vector<App::Endpoint>& App::endpoints() {
@@ -156,9 +160,9 @@ Route App::route(const HttpRequest& request) {
   if (endpoint == all.end()) {
     return refuse({404, "there is nothing at " + request.path, {}, {}});
   }
-  if (request.method != endpoint->method()) {
-    return refuse({405, std::string("this path takes ") + endpoint->method(), {}, {}},
-                  {{"Allow", endpoint->method()}});
+  if (!endpoint->takes(request.method)) {
+    return refuse({405, std::string("this path takes ") + endpoint->methods(), {}, {}},
+                  {{"Allow", endpoint->methods()}});
   }
   std::optional<Caller> caller = Caller{};
   if (!endpoint->is_open) caller = find_caller(config_.api_keys, request.authorization);

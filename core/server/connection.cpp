@@ -43,7 +43,14 @@ void run_handler(const Handler& handler, HttpRequest request,
   }
 }
 
+// Of "/path?query", or of "http://host/path?query", which proxies send.
 std::string path_of(beast::string_view target) {
+  const size_t scheme = target.find("://");
+  if (!target.starts_with('/') && scheme != beast::string_view::npos) {
+    const size_t path = target.find('/', scheme + 3);
+    if (path == beast::string_view::npos) return "/";
+    target.remove_prefix(path);
+  }
   return std::string(target.substr(0, target.find('?')));
 }
 
@@ -110,6 +117,7 @@ void Connection::close_when_idle() {
 // ---- reading ------------------------------------------------------------------------------------
 
 void Connection::read_header() {
+  is_head_ = false;
   enter(buffer_.size() == 0 ? State::kIdle : State::kReading);
   const auto data = static_cast<const char*>(buffer_.data().data());
   const size_t end = std::string_view(data, buffer_.size()).find(kHeaderEnd);
@@ -152,6 +160,7 @@ void Connection::process_header(size_t n_header) {
   HttpRequest request;
   request.method = std::string(message.method_string());
   request.path = path_of(message.target());
+  is_head_ = message.method() == http::verb::head;
   request.content_type = std::string(message[http::field::content_type]);
   request.authorization = std::string(message[http::field::authorization]);
   keep_alive_ = message.keep_alive() && !shared_->draining;
@@ -282,7 +291,7 @@ void Connection::respond(HttpResponse response) {
   for (const auto& [name, value] : response.headers) {
     head += fmt::format("{}: {}\r\n", name, value);
   }
-  queue(head + "\r\n" + response.body);
+  queue(head + "\r\n" + (is_head_ ? "" : response.body));
 }
 
 void Connection::start_stream(uint64_t exchange, const std::string& content_type) {

@@ -106,6 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t exchange_ = 0;  // counts requests; answers to an older one are dropped
   bool keep_alive_ = false;
   bool chunked_ = false;       // the stream's pieces are framed
+  bool is_head_ = false;       // the request wants the answer's header alone
   bool answer_ended_ = false;  // the last byte of the answer is queued
   std::function<void()> gone_;
   std::deque<std::string> unsent_;

@@ -39,7 +39,7 @@ struct QuantisedWeight {
   uint64_t group_columns = 0;  // columns that share a scale
   int32_t zero = 0;            // where there are no zeros: of every group; else added to them
   Part weight, scales, zeros;
-  Part group_of_column;  // GPTQ's g_idx
+  Part group_of_column;  // g_idx, weight_g_idx
   // What it is read as: a block type where that is exact, else the float type of the model.
   bp_dtype dtype = BP_DTYPE_NONE;
 

@@ -130,7 +130,7 @@ class Finder {
     w.scales = part(layer + (packed ? "scales" : "weight_scale"));
     if (w.scales.tensor == nullptr) w.scales = part(layer + "weight_scale_inv");
     w.zeros = part(layer + (packed ? "qzeros" : "weight_zero_point"));
-    if (packing == Packing::kGptq) w.group_of_column = part(layer + "g_idx");
+    w.group_of_column = part(layer + (packed ? "g_idx" : "weight_g_idx"));
     BP_TRY(set_shape(w, part(layer + "weight_shape")).with_context(place(w)));
     w.dims = {w.rows, w.columns};
     BP_TRY(set_groups(w).with_context(place(w)));
@@ -233,17 +233,21 @@ class Finder {
     if (dims.empty()) dims = {1};
     if (dims.size() == 1) dims.push_back(1);
     if (w.packing == Packing::kGptq || w.packing == Packing::kAwq) std::swap(dims[0], dims[1]);
-    w.group_rows = size_of_group(w.rows, dims[0], config_.block_rows);
-    w.group_columns = size_of_group(w.columns, dims[1], config_.block_columns);
+    const bool in_blocks = w.packing == Packing::kPlain;
+    w.group_rows = size_of_group(w.rows, dims[0], config_.block_rows, in_blocks);
+    w.group_columns = size_of_group(w.columns, dims[1], config_.block_columns, in_blocks);
     if (dims.size() == 2 && w.group_rows > 0 && w.group_columns > 0) return {};
     return invalid_argument("its scales do not fit its shape");
   }
 
-  // 0 where n elements cannot be `groups` groups.
-  static uint64_t size_of_group(uint64_t n, uint64_t groups, uint64_t block) {
+  // 0 where n elements cannot be `groups` groups. in_blocks: the last one may be shorter than
+  // `block`, also where groups of one size would divide n.
+  static uint64_t size_of_group(uint64_t n, uint64_t groups, uint64_t block, bool in_blocks) {
     if (groups == 0 || groups > n) return 0;
+    const bool fits_blocks = (n + block - 1) / block == groups;
+    if (in_blocks && fits_blocks) return block;
     if (n % groups == 0) return n / groups;
-    return (n + block - 1) / block == groups ? block : 0;
+    return fits_blocks ? block : 0;
   }
 
   static Status check_zeros(const QuantisedWeight& w) {

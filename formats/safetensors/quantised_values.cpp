@@ -113,6 +113,12 @@ Result<QuantisedValues> QuantisedValues::load(const QuantisedWeight& weight, boo
     return invalid_argument("weight " + quote(weight.name) + ": its scales do not fit its shape");
   }
   BP_ASSIGN(values.group_of_column_, load_integers(weight.group_of_column));
+  // What compressed-tensors writes for columns in order.
+  const bool may_be_unset = weight.packing == Packing::kInRows || weight.packing == Packing::kPlain;
+  if (may_be_unset &&
+      std::ranges::find(values.group_of_column_, -1) != values.group_of_column_.end()) {
+    values.group_of_column_.clear();
+  }
   const auto n_groups = static_cast<int64_t>((weight.columns - 1) / weight.group_columns + 1);
   for (const int64_t group : values.group_of_column_) {
     if (group < 0 || group >= n_groups) {

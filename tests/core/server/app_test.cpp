@@ -33,7 +33,10 @@ TEST_F(AppTest, PathsAndMethods) {
   const Client client = get("/v1/chat/completions");
   EXPECT_EQ(client->response.status, 405);
   EXPECT_EQ(header(client, "Allow"), "POST");
-  EXPECT_EQ(header(post("/v1/models", ""), "Allow"), "GET");
+  EXPECT_EQ(header(post("/v1/models", ""), "Allow"), "GET, HEAD");
+  const HttpRequest head{
+      .method = "HEAD", .path = "/health", .content_type = {}, .authorization = {}, .body = {}};
+  EXPECT_EQ(request(head)->response.status, 200);
 }
 
 TEST_F(AppTest, ContentType) {

@@ -120,7 +120,8 @@ std::string awq(const Source& s) {
   return file.add("l.scales", "F16", {kGroups, kRows}, scales_by_group(s)).bytes();
 }
 
-std::string compressed(const Source& s, bool with_zeros) {
+std::string compressed(const Source& s, bool with_zeros,
+                       const std::vector<int32_t>& group_of_column = {}) {
   FileBuilder file;
   file.add("l.weight_packed", "I32", {kRows, kColumns * s.bits / 32},
            pack(kRows, kColumns, s.bits,
@@ -134,6 +135,9 @@ std::string compressed(const Source& s, bool with_zeros) {
   }
   file.add("l.weight_scale", "F16", {kRows, kGroups},
            std::vector<uint16_t>(s.scales.begin(), s.scales.end()));
+  if (!group_of_column.empty()) {
+    file.add("l.weight_g_idx", "I32", {group_of_column.size()}, group_of_column);
+  }
   return file.add("l.weight_shape", "I64", {2}, std::vector<int64_t>{kRows, kColumns}).bytes();
 }
 
@@ -252,6 +256,20 @@ TEST_F(Quantised, CompressedTensors) {
   }
 }
 
+TEST_F(Quantised, CompressedTensorsInAnOrderOfTheirOwn) {
+  std::vector<int32_t> shuffled(kColumns);
+  for (uint64_t i = 0; i < kColumns; ++i) shuffled[i] = static_cast<int32_t>(i % kGroups);
+  const Source symmetric(4, true);
+  open_as(config_of("compressed-tensors", 4), compressed(symmetric, false, shuffled));
+  expect_values(symmetric, BP_DTYPE_F16, shuffled);
+  const Source source(4, false);
+  open_as(config_of("compressed-tensors", 4), compressed(source, true, shuffled));
+  expect_values(source, BP_DTYPE_F16, shuffled);
+  const std::vector<int32_t> unset(kColumns, -1);
+  open_as(config_of("compressed-tensors", 4), compressed(symmetric, false, unset));
+  expect_values(symmetric, BP_DTYPE_Q4_0);
+}
+
 TEST_F(Quantised, BytesWithAScaleForEachRow) {
   std::vector<int8_t> quants(2 * kColumns);
   for (size_t i = 0; i < quants.size(); ++i) quants[i] = static_cast<int8_t>(i * 7);
@@ -275,6 +293,8 @@ TEST_F(Quantised, SmallFloatsWithScalesInBlocks) {
   // Three groups of columns of 3, 3 and 2; six rows are a block of 4 and one of 2.
   EXPECT_EQ(decoded_row(*model_, index_, 0)[2], f8_e4m3_to_f32(bytes[2]) * 1);
   EXPECT_EQ(decoded_row(*model_, index_, 0)[7], f8_e4m3_to_f32(bytes[7]) * 4);
+  EXPECT_EQ(decoded_row(*model_, index_, 3)[0], f8_e4m3_to_f32(bytes[24]) * 1);
+  EXPECT_EQ(decoded_row(*model_, index_, 4)[0], f8_e4m3_to_f32(bytes[32]) * 8);
 }
 
 TEST_F(Quantised, ShapesThatDisagreeAreRefused) {

@@ -166,6 +166,33 @@ TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
   EXPECT_LT(one, two);
 }
 
+// A body would be taken for the next answer.
+TEST_F(HttpServerTest, AnswersHeadWithoutABody) {
+  start();
+  for (const std::string path : {"/one", "/refuse"}) {
+    Client client(port_);
+    client.send("HEAD " + path + " HTTP/1.1\r\nHost: a\r\n\r\n");
+    const std::string head = client.read_until("\r\n\r\n");
+    EXPECT_THAT(head, HasSubstr("Connection: keep-alive"));
+    EXPECT_THAT(head,
+                HasSubstr(path == "/one" ? "Content-Length: 10\r\n" : "Content-Length: 6\r\n"));
+    client.send("GET /two HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    const std::string next = client.read_all();
+    EXPECT_THAT(next, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(next, HasSubstr("\r\n\r\nGET /two "));
+  }
+}
+
+TEST_F(HttpServerTest, TakesThePathOfAWholeAddress) {
+  start();
+  const auto path_of = [this](const std::string& target) {
+    return answer_to("GET " + target + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  };
+  EXPECT_THAT(path_of("http://a:80/one?x=http://b/two"), HasSubstr("GET /one "));
+  EXPECT_THAT(path_of("http://a"), HasSubstr("GET / "));
+  EXPECT_THAT(path_of("/one/http://b/two"), HasSubstr("GET /one/http://b/two "));
+}
+
 TEST_F(HttpServerTest, ReadsChunkedBodies) {
   start();
   EXPECT_THAT(answer_to("POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
