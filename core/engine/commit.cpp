@@ -68,12 +68,14 @@ void append(Sequence& s, Draw& draw, const CommitContext& c) {
   if (!accepted.ok()) fail(s, accepted, c);
 }
 
-void commit_prompt_logprobs(Sequence& s, Outcome& outcome, const CommitContext& c) {
+void commit_prompt_logprobs(const Planned& planned, Outcome& outcome, const CommitContext& c) {
+  const Sequence& s = *planned.sequence;
   RequestState& r = *s.request;
   if (!r.request.prompt_logprobs || r.prompt_logprobs_emitted) return;
   r.n_prompt_logprobs += static_cast<uint32_t>(outcome.prompt_logprobs.size());
   std::ranges::move(outcome.prompt_logprobs, std::back_inserter(r.prompt_logprobs));
-  if (s.n_computed < s.n_prompt) return;
+  // s.n_computed may count the step that follows.
+  if (planned.end() < s.n_prompt) return;
   r.prompt_logprobs_emitted = true;
   c.finish.events.push_back({s.request, s.choice, {}, false, {}, true});
 }
@@ -99,7 +101,7 @@ void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new
   if (s.state == Sequence::State::kRunning) {
     c.finish.kv.register_full(s.table, s.tokens, planned.end(), s.request->salt);
   }
-  commit_prompt_logprobs(s, outcome, c);
+  commit_prompt_logprobs(planned, outcome, c);
   if (s.request->request.prompt_only && planned.end() == s.n_prompt) {
     return finish(s, {FinishReason::kLength, {}, {}, {}}, c.finish);
   }

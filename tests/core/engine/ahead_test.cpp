@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "backplane/scheduler.hpp"
+#include "core/engine/decision.hpp"
 #include "fixture.hpp"
 
 namespace bp::engine::testing {
@@ -38,6 +40,41 @@ class AheadTest : public EngineTest {
     }
   }
 };
+
+// First come first served, but that a prompt's second half is computed twice.
+class PreemptOnce final : public Scheduler {
+ public:
+  static Result<std::unique_ptr<Scheduler>> create(const Host&, const Params&) {
+    return std::unique_ptr<Scheduler>(std::make_unique<PreemptOnce>());
+  }
+  Status schedule(const bp_snapshot& snapshot, bp_decision& decision) override {
+    if (!is_done_ && snapshot.state[0] == BP_SEQ_RUNNING && snapshot.n_computed[0] == 16) {
+      is_done_ = true;
+      decision.preempt[0] = BP_PREEMPT_RECOMPUTE;
+    } else {
+      decide_first_come_first_served(snapshot, decision);
+    }
+    return {};
+  }
+
+ private:
+  bool is_done_ = false;
+};
+constexpr bp_scheduler_factory kPreemptOnce = scheduler_factory<PreemptOnce>();
+
+// The step that is committed has recomputed what is known; the one ahead has reached the end.
+TEST_F(AheadTest, PromptLogprobsSurviveAPreemption) {
+  EngineOptions options;
+  options.scheduler = &kPreemptOnce;
+  options.limits.max_step_tokens = 16;
+  start(options);
+  Request request = make_request(make_prompt(1, 30), 4);
+  request.prompt_logprobs = true;
+  const auto sink = submit(request);
+  sink->wait();
+  EXPECT_EQ(engine->stats().preemptions.get(), 1u);
+  EXPECT_THAT(sink->prompt_logprobs(), SizeIs(29));
+}
 
 TEST_F(AheadTest, AnswersOfKnownLengthTakeNoStepMore) {
   start();

@@ -176,5 +176,30 @@ TEST(StepBudgetTest, DecodesSayNothingAboutPrompts) {
   EXPECT_EQ(budget.tokens(0), 500u);
 }
 
+// As where weights come from the disk: smaller steps would only be more of them.
+TEST(StepBudgetTest, LeavesRoomBesideWhatAStepCostsAtLeast) {
+  const auto us = [](uint32_t n, uint64_t bare, uint64_t each) { return bare + n * each; };
+  for (const uint64_t bare : {470'000, 1'050'000, 3'000'000}) {
+    StepBudget prompts(500'000, 512), mixed(500'000, 512);
+    for (int i = 0; i < 60; ++i) {
+      const uint32_t n = prompts.tokens(0);
+      prompts.observe(n, us(n, bare, 11'300));
+      mixed.observe(mixed.tokens(0), us(mixed.tokens(0), bare, 11'300));
+      mixed.observe(1, us(1, bare, 11'300));
+      if (i < 20) continue;
+      EXPECT_GE(prompts.tokens(0), 16u) << bare;
+      EXPECT_GE(mixed.tokens(1), 32u) << bare;
+      EXPECT_LE(us(mixed.tokens(1), bare, 11'300), 3 * bare);
+    }
+  }
+  StepBudget slow(500'000, 512);
+  for (int i = 0; i < 60; ++i) {
+    slow.observe(slow.tokens(0), us(slow.tokens(0), 0, 100'000));
+    slow.observe(1, us(1, 0, 100'000));
+  }
+  EXPECT_GE(slow.tokens(0), 3u);
+  EXPECT_LE(slow.tokens(0), 6u);
+}
+
 }  // namespace
 }  // namespace bp::engine
