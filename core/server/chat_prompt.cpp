@@ -107,13 +107,38 @@ std::string_view trim(std::string_view text) {
   return trim_left(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
 }
 
-// Cuts what the template puts behind the last message, which templates may have trimmed.
-bool cut_after_final_message(RenderedChat& rendered, std::string_view content) {
-  const size_t begin = rendered.text.rfind(trim(content));
-  if (begin == std::string::npos || trim(content).empty()) return false;
-  const std::string_view kept = trim_left(content);
-  const bool is_whole = std::string_view(rendered.text).substr(begin, kept.size()) == kept;
-  rendered.text.resize(begin + (is_whole ? kept.size() : trim(content).size()));
+// What the template puts behind the last message, from the same conversation with a message that
+// cannot be mistaken for a part of it; npos where it does not show.
+size_t tail_bytes(const ChatPromptFields& chat, const text::Tokenizer& tokenizer) {
+  static constexpr std::string_view kStandIn = "final-message-6f1c9b0e";
+  Json variables = chat.variables;
+  variables["messages"].back()["content"] = kStandIn;
+  const auto rendered = render_chat(*chat.chat_template, tokenizer, variables);
+  const size_t at = rendered.ok() ? rendered->text.rfind(kStandIn) : std::string::npos;
+  return at == std::string::npos ? at : rendered->text.size() - at - kStandIn.size();
+}
+
+// Where the last message ends, which templates may have trimmed; npos where it is not found.
+size_t end_of_final_message(const std::string& text, std::string_view content, size_t n_tail) {
+  const std::string_view trimmed = trim(content);
+  if (trimmed.empty()) return std::string::npos;
+  if (n_tail <= text.size()) {
+    const std::string_view head = std::string_view(text).substr(0, text.size() - n_tail);
+    const std::string_view kept = head.substr(0, head.find_last_not_of(" \t\r\n") + 1);
+    if (kept.ends_with(trimmed)) return head.size();
+  }
+  const size_t begin = text.rfind(trimmed);
+  if (begin == std::string::npos) return begin;
+  const std::string_view untrimmed = trim_left(content);
+  const bool is_whole = std::string_view(text).substr(begin, untrimmed.size()) == untrimmed;
+  return begin + (is_whole ? untrimmed.size() : trimmed.size());
+}
+
+// Cuts what the template puts behind the last message.
+bool cut_after_final_message(RenderedChat& rendered, std::string_view content, size_t n_tail) {
+  const size_t end = end_of_final_message(rendered.text, content, n_tail);
+  if (end == std::string::npos) return false;
+  rendered.text.resize(end);
   std::erase_if(rendered.plain_at, [&](size_t at) { return at >= rendered.text.size(); });
   return true;
 }
@@ -159,7 +184,8 @@ std::optional<Prompt> make_chat_prompt(FieldReader& fields, const CallContext& c
   }
   const bool cut =
       !chat.continue_final_message ||
-      (last.is_string() && cut_after_final_message(*rendered, last.get_ref<const std::string&>()));
+      (last.is_string() && cut_after_final_message(*rendered, last.get_ref<const std::string&>(),
+                                                   tail_bytes(chat, *c.model.tokenizer)));
   if (!cut) fields.refuse("continue_final_message", "finds no final message in the prompt");
   check_prompt_bytes(fields, c, "messages", rendered->text.size());
   if (!fields.ok()) return std::nullopt;

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "core/server/tool_schema.hpp"
+
 namespace bp::server {
 
 namespace {
@@ -22,22 +24,6 @@ bool is_tool_name(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
   });
-}
-
-// {"type": "string"}, also as one of several types.
-bool is_text_schema(const Json& schema) {
-  if (!schema.is_object() || !schema.contains("type")) return false;
-  const Json& type = schema["type"];
-  return type == "string" || (type.is_array() && std::ranges::find(type, "string") != type.end());
-}
-
-std::vector<text::chat::ToolParameter> parameters_of(const Json& schema) {
-  std::vector<text::chat::ToolParameter> parameters;
-  if (!schema.contains("properties") || !schema["properties"].is_object()) return parameters;
-  for (const auto& [name, property] : schema["properties"].items()) {
-    parameters.push_back({name, is_text_schema(property)});
-  }
-  return parameters;
 }
 
 // {"name", "description", "parameters"} as templates expect it, without what only the API knows.
@@ -76,7 +62,7 @@ void read_tool(FieldReader& tool, const std::string& path, ChatTools& tools) {
   if (text::chat::find_tool(tools.offered, name) != nullptr) {
     return tool.refuse("function.name", fmt::format("stands twice: '{}'", name));
   }
-  tools.offered.push_back({name, parameters_of(shown["parameters"])});
+  tools.offered.push_back({name, tool_parameters(shown["parameters"])});
   tools.shown.push_back(Json{{"type", "function"}, {"function", std::move(shown)}});
 }
 

@@ -21,10 +21,11 @@ class CompletionFormat : public AnswerFormat {
         prompts_(call.prompts),
         prompt_logprobs_(call.prompts.size()),
         n_(call.request.n),
-        offsets_(call.prompts.size() * call.request.n, 0),
         echo_(call.echo),
         logprobs_(call.request.logprobs),
-        token_ids_(call.return_token_ids) {}
+        token_ids_(call.return_token_ids) {
+    if (logprobs_) add_offsets();
+  }
 
   void set_prompt_logprobs(uint32_t prompt,
                            std::vector<engine::PositionLogprobs> logprobs) override {
@@ -34,7 +35,7 @@ class CompletionFormat : public AnswerFormat {
   void append_begin(uint32_t choice, std::string& out) override {
     if (!echo_ && !token_ids_) return;
     std::vector<LegacyLogprob> entries;
-    if (echo_) add_prompt(choice / n_, entries);
+    if (echo_ && logprobs_) add_prompt(choice / n_, entries);
     begin_chunk(choice, echo_ ? prompts_[choice / n_].text : std::string(), entries, out);
     out += R"(,"finish_reason":null)";
     if (token_ids_) append_ids_member("prompt_token_ids", prompts_[choice / n_].ids, out);
@@ -45,7 +46,7 @@ class CompletionFormat : public AnswerFormat {
   void append_delta(uint32_t choice, const engine::Delta& delta, std::string& out) override {
     if (delta.text.empty() && !logprobs_ && !token_ids_) return;
     std::vector<LegacyLogprob> entries;
-    add_generated(delta.tokens, delta.logprobs, entries);
+    add_generated(choice, delta.tokens, delta.logprobs, entries);
     begin_chunk(choice, delta.text, entries, out);
     out += R"(,"finish_reason":null)";
     if (token_ids_) append_ids_member("token_ids", delta.tokens, out);
@@ -78,14 +79,28 @@ class CompletionFormat : public AnswerFormat {
   }
 
  private:
+  // As the engine makes the text: control tokens do not show, and a space at the beginning drops
+  // behind a prompt that ends with a special token.
+  void add_offsets() {
+    offsets_.reserve(prompts_.size() * n_);
+    for (const Prompt& prompt : prompts_) {
+      const bool at_start = !prompt.ids.empty() && tokenizer_->is_special(prompt.ids.back());
+      const uint64_t begin = echo_ ? count_characters(prompt.text) : 0;
+      for (uint32_t i = 0; i < n_; ++i) {
+        offsets_.emplace_back(*tokenizer_,
+                              text::DecodeOptions{.special = false, .at_start = at_start}, begin);
+      }
+    }
+  }
+
   void append_choice(uint32_t index, const ChoiceText& choice, std::string& out) {
     const Prompt& prompt = prompts_[index / n_];
     out += R"({"index":)";
     append_number(index, out);
     std::vector<LegacyLogprob> entries;
-    if (echo_) add_prompt(index / n_, entries);
-    add_generated(choice.tokens, choice.logprobs, entries);
-    append_text(echo_ ? prompt.text + choice.text : choice.text, entries, offsets_[index], out);
+    if (echo_ && logprobs_) add_prompt(index / n_, entries);
+    add_generated(index, choice.tokens, choice.logprobs, entries);
+    append_text(echo_ ? prompt.text + choice.text : choice.text, entries, out);
     append_finish_reason(choice.reason, out);
     if (token_ids_) {
       append_ids_member("prompt_token_ids", prompt.ids, out);
@@ -98,11 +113,11 @@ class CompletionFormat : public AnswerFormat {
                    std::string& out) {
     out += chunk_begin_;
     append_number(choice, out);
-    append_text(text, entries, offsets_[choice], out);
+    append_text(text, entries, out);
   }
 
   void append_text(const std::string& text, std::span<const LegacyLogprob> entries,
-                   uint64_t& offset, std::string& out) const {
+                   std::string& out) const {
     out += R"(,"text":)";
     append_string(text, out);
     if (!logprobs_) {
@@ -110,24 +125,27 @@ class CompletionFormat : public AnswerFormat {
       return;
     }
     out += R"(,"logprobs":)";
-    append_legacy_logprobs(entries, *tokenizer_, offset, out);
+    append_legacy_logprobs(entries, *tokenizer_, out);
   }
 
   void add_prompt(uint32_t prompt, std::vector<LegacyLogprob>& entries) const {
     const Prompt& p = prompts_[prompt];
     const auto& logprobs = prompt_logprobs_[prompt];
+    TextOffsets offsets(*tokenizer_, {.special = true, .at_start = true}, 0);
     for (size_t i = 0; i < p.ids.size(); ++i) {
       const bool is_known = i > 0 && i - 1 < logprobs.size();
       const bool is_text = i > 0 || !p.has_added_bos;
-      entries.push_back({p.ids[i], is_known ? &logprobs[i - 1] : nullptr, is_text});
+      entries.push_back(
+          {p.ids[i], is_known ? &logprobs[i - 1] : nullptr, is_text ? offsets.push(p.ids[i]) : 0});
     }
   }
 
-  void add_generated(const std::vector<int32_t>& tokens,
+  void add_generated(uint32_t choice, const std::vector<int32_t>& tokens,
                      const std::vector<engine::PositionLogprobs>& logprobs,
-                     std::vector<LegacyLogprob>& entries) const {
+                     std::vector<LegacyLogprob>& entries) {
+    if (!logprobs_) return;
     for (size_t i = 0; i < tokens.size() && i < logprobs.size(); ++i) {
-      entries.push_back({tokens[i], &logprobs[i]});
+      entries.push_back({tokens[i], &logprobs[i], offsets_[choice].push(tokens[i])});
     }
   }
 
@@ -138,7 +156,7 @@ class CompletionFormat : public AnswerFormat {
   std::vector<Prompt> prompts_;
   std::vector<std::vector<engine::PositionLogprobs>> prompt_logprobs_;
   uint32_t n_;
-  std::vector<uint64_t> offsets_;  // of each choice's next token in its text, in characters
+  std::vector<TextOffsets> offsets_;  // of each choice's answer, where logprobs are asked for
   bool echo_;
   bool logprobs_;
   bool token_ids_;

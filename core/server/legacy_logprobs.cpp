@@ -45,16 +45,21 @@ void append_top(const engine::PositionLogprobs& position, const text::Tokenizer&
   out += '}';
 }
 
-// A character that several tokens make up counts where it begins.
-uint64_t n_characters(std::string_view bytes) {
-  return static_cast<uint64_t>(std::ranges::count_if(
-      bytes, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
-}
-
 }  // namespace
 
+uint64_t TextOffsets::push(int32_t token) {
+  const uint64_t begin = end_ + (detokenizer_.has_incomplete_character() ? 1 : 0);
+  end_ += count_characters(detokenizer_.append(token));
+  return begin;
+}
+
+uint64_t count_characters(std::string_view text) {
+  return static_cast<uint64_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+}
+
 void append_legacy_logprobs(std::span<const LegacyLogprob> entries,
-                            const text::Tokenizer& tokenizer, uint64_t& offset, std::string& out) {
+                            const text::Tokenizer& tokenizer, std::string& out) {
   out += '{';
   append_array("tokens", entries, out, [&](const LegacyLogprob& e) {
     append_string(tokenizer.token_bytes(e.token, true), out);
@@ -76,10 +81,8 @@ void append_legacy_logprobs(std::span<const LegacyLogprob> entries,
     }
   });
   out += ',';
-  append_array("text_offset", entries, out, [&](const LegacyLogprob& e) {
-    append_number(offset, out);
-    if (e.is_text) offset += n_characters(tokenizer.token_bytes(e.token, true));
-  });
+  append_array("text_offset", entries, out,
+               [&](const LegacyLogprob& e) { append_number(e.offset, out); });
   out += '}';
 }
 

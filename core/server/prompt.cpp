@@ -17,12 +17,17 @@ using Json = nlohmann::ordered_json;
 // template and is taken out of the outcome. Marks are noncharacters, which no text has a use for;
 // the 32 from U+FDD0 are EF B7 90 to EF B7 AF in UTF-8.
 constexpr std::string_view kMarkPrefix = "\xEF\xB7";
+constexpr char32_t kFirstMarkCharacter = 0xFDD0;
 constexpr uint8_t kFirstMark = 0x90;
 constexpr uint32_t kNMarks = 32;
 
 class Marker {
  public:
-  explicit Marker(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  explicit Marker(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+    for_template_.cut_off = [this](std::string_view text) { return cut_off_texts(text); };
+  }
+  Marker(const Marker&) = delete;
+  Marker& operator=(const Marker&) = delete;
 
   // Chooses a mark that the words do not hold.
   Status choose(const Json& words) {
@@ -32,6 +37,7 @@ class Marker {
     while (i < kNMarks && (used >> i & 1) != 0) ++i;
     if (i == kNMarks) return invalid_argument("the messages hold every character U+FDD0 to U+FDEF");
     mark_ = std::string(kMarkPrefix) + static_cast<char>(kFirstMark + i);
+    for_template_.character = kFirstMarkCharacter + i;
     return {};
   }
 
@@ -45,6 +51,8 @@ class Marker {
     }
   }
 
+  [[nodiscard]] const text::jinja::Mark& for_template() const { return for_template_; }
+
   RenderedChat take_out(std::string_view text) const {
     RenderedChat rendered;
     for (size_t at = 0; at < text.size();) {
@@ -57,6 +65,20 @@ class Marker {
   }
 
  private:
+  // Those of the control texts that the end cuts off.
+  [[nodiscard]] std::vector<size_t> cut_off_texts(std::string_view text) const {
+    constexpr size_t kLongest = text::SpecialTokens::kMaxTextBytes;
+    const size_t skipped = text.size() - std::min(text.size(), kLongest);
+    std::vector<size_t> offsets = tokenizer_.control_texts(text.substr(skipped));
+    if (offsets.empty()) return offsets;
+    // No control text goes on with a byte that UTF-8 does not have.
+    const std::string ended = std::string(text.substr(skipped)) + '\xFF';
+    const std::vector<size_t> whole = tokenizer_.control_texts(ended);
+    std::erase_if(offsets, [&](size_t at) { return std::ranges::binary_search(whole, at); });
+    for (size_t& offset : offsets) offset += skipped;
+    return offsets;
+  }
+
   static void collect_used(const Json& words, uint32_t& used) {
     if (words.is_string()) collect_used(words.get_ref<const std::string&>(), used);
     if (!words.is_structured()) return;
@@ -103,6 +125,7 @@ class Marker {
 
   const text::Tokenizer& tokenizer_;
   std::string mark_;
+  text::jinja::Mark for_template_{};
 };
 
 }  // namespace
@@ -112,7 +135,8 @@ Result<RenderedChat> render_chat(const text::ChatTemplate& chat_template,
   Marker marker(tokenizer);
   BP_TRY(marker.choose(variables));
   marker.mark(variables);
-  BP_ASSIGN(const std::string text, chat_template.render(variables, text::local_clock()));
+  BP_ASSIGN(const std::string text,
+            chat_template.render(variables, text::local_clock(), &marker.for_template()));
   return marker.take_out(text);
 }
 

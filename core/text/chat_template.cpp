@@ -98,10 +98,11 @@ const jinja::Template& ChatTemplate::choose(const nlohmann::ordered_json& variab
   return plain != templates_.end() ? plain->second : templates_.begin()->second;
 }
 
-Result<std::string> ChatTemplate::render(const nlohmann::ordered_json& request,
-                                         const std::tm& now) const {
+Result<std::string> ChatTemplate::render(const nlohmann::ordered_json& request, const std::tm& now,
+                                         const jinja::Mark* mark) const {
   jinja::RenderOptions options;
   options.now = now;
+  options.mark = mark;
   return render(request, options);
 }
 

@@ -34,11 +34,12 @@ class ChatTemplate {
 
   // `request` is an object whose members become variables: messages, tools (absent: none),
   // add_generation_prompt (absent: false) and whatever else the template reads. Special tokens
-  // may be overridden by it. `now` is what strftime_now shows.
+  // may be overridden by it. `now` is what strftime_now shows; `mark`: see jinja::RenderOptions.
   // Errors are those of jinja::Template::render: INVALID_ARGUMENT with the template's own message
   // where it refuses the conversation, UNSUPPORTED where it fails on it, OUT_OF_MEMORY at limits.
   // All are the request's fault and will repeat.
-  Result<std::string> render(const nlohmann::ordered_json& request, const std::tm& now) const;
+  Result<std::string> render(const nlohmann::ordered_json& request, const std::tm& now,
+                             const jinja::Mark* mark = nullptr) const;
 
   // The sources of all templates.
   [[nodiscard]] const std::string& source() const { return source_; }

@@ -11,18 +11,39 @@ namespace bp::text::chat {
 namespace {
 
 constexpr std::string_view kAssistant = "<|start|>assistant";
-constexpr size_t kMaxLeadBytes = 512;
+constexpr std::string_view kMessage = "<|message|>";
+constexpr std::string_view kMessageEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
+constexpr size_t kMaxHeaderBytes = 512;
 
 std::string_view trim_right(std::string_view text) {
   while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
   return text;
 }
 
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
+  return trim_right(text);
+}
+
+// Templates may have taken the white space around the words away.
+std::string_view without_begun(std::string_view prompt, std::string_view begun) {
+  const std::string_view words = trim(begun);
+  std::string_view rest = trim_right(prompt);
+  if (words.empty() || !rest.ends_with(words)) return prompt;
+  rest.remove_suffix(words.size());
+  return trim_right(rest);
+}
+
 std::string harmony_lead(std::string_view prompt) {
   const size_t at = prompt.rfind(kAssistant);
   if (at == std::string_view::npos) return {};
   const std::string_view lead = prompt.substr(at + kAssistant.size());
-  return lead.size() > kMaxLeadBytes ? std::string() : std::string(lead);
+  const std::string_view header = lead.substr(0, lead.find(kMessage));
+  if (header.size() > kMaxHeaderBytes) return {};
+  // A message that has ended is an earlier one, not the answer's.
+  const bool has_ended = std::ranges::any_of(
+      kMessageEnds, [&](std::string_view end) { return lead.find(end) != std::string_view::npos; });
+  return has_ended ? std::string() : std::string(lead);
 }
 
 }  // namespace
@@ -50,7 +71,8 @@ OutputEvents OutputParser::finish() {
 }
 
 std::string prompt_lead(const Dialect& dialect, std::string_view prompt, std::string_view begun) {
-  if (dialect.is_harmony) return harmony_lead(prompt);
+  // The parser would give the words of a message back, as if the model had said them.
+  if (dialect.is_harmony) return harmony_lead(without_begun(prompt, begun));
   if (!dialect.reasoning_begin.empty()) {
     const size_t at = begun.rfind(dialect.reasoning_begin);
     const bool is_open = at != std::string_view::npos &&

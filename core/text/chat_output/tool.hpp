@@ -9,7 +9,7 @@ namespace bp::text::chat {
 
 struct ToolParameter {
   std::string name;
-  bool is_text = false;  // the schema's type is "string": what the model writes is never JSON
+  bool is_text = false;  // the schema allows a text: what the model writes is never JSON
 };
 
 struct Tool {

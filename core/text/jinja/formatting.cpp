@@ -22,7 +22,7 @@ void append_escape(std::string& out, char32_t c) {
   out += buffer;
 }
 
-std::string quote(std::string_view text) {
+std::string quote(const Runtime& runtime, std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char mark = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, mark);
@@ -36,7 +36,7 @@ std::string quote(std::string_view text) {
       out += "\\r";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (is_printable(c)) {
+    } else if (is_printable(c) || runtime.is_mark(c)) {
       append_utf8(c, out);
     } else {
       append_escape(out, c);
@@ -63,7 +63,7 @@ class ReprWriter {
  private:
   void write_text(const Text& text) {
     runtime_.spend_characters(text.str().size());
-    const std::string quoted = quote(text.str());
+    const std::string quoted = quote(runtime_, text.str());
     out_.append(text.markup() ? "Markup(" + quoted + ")" : quoted);
   }
 

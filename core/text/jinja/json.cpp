@@ -92,9 +92,11 @@ class JsonWriter {
     }
   }
 
-  static void append_character(std::string& out, char32_t c) {
+  void append_character(std::string& out, char32_t c) const {
     if (c < 0x7F) {
       append_byte(out, static_cast<char>(c));
+    } else if (runtime_.is_mark(c)) {
+      append_utf8(c, out);
     } else if (c < 0x10000) {
       append_unit(out, static_cast<unsigned>(c));
     } else {

@@ -1,14 +1,34 @@
 #include "core/text/jinja/runtime.hpp"
 
+#include "core/text/utf8.hpp"
+
 namespace bp::text::jinja {
 
 Runtime::Runtime(const RenderOptions& options)
-    : options_(options), fuel_(options.fuel), meter_(options.max_memory_bytes) {}
+    : options_(options), fuel_(options.fuel), meter_(options.max_memory_bytes) {
+  if (options.mark != nullptr) append_utf8(options.mark->character, mark_);
+}
 
 Value Runtime::text(std::string utf8, bool markup) {
   check_text_size(utf8.size());
   spend_bytes(utf8.size());
   return Text(std::move(utf8), markup, &meter_);
+}
+
+std::string Runtime::cut(std::string_view part) {
+  if (options_.mark == nullptr) return std::string(part);
+  // What this one stood before is gone.
+  while (part.ends_with(mark_)) part.remove_suffix(mark_.size());
+  std::string marked;
+  size_t at = 0;
+  for (const size_t offset : options_.mark->cut_off(part)) {
+    spend();
+    if (part.substr(0, offset).ends_with(mark_)) continue;
+    marked.append(part, at, offset - at);
+    marked += mark_;
+    at = offset;
+  }
+  return marked.append(part, at);
 }
 
 List* Runtime::list(std::vector<Value> items) {

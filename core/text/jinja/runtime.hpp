@@ -66,6 +66,16 @@ class Runtime {
     return raw;
   }
 
+  // The caller's mark, which nothing escapes.
+  [[nodiscard]] bool is_mark(char32_t c) const {
+    return options_.mark != nullptr && c == options_.mark->character;
+  }
+  // In UTF-8; empty: none.
+  [[nodiscard]] const std::string& mark() const { return mark_; }
+  // A part of a text, behind which other text may come than before: marked where words at its end
+  // may go on there, and without a mark at its end.
+  std::string cut(std::string_view part);
+
   MemoryMeter& meter() { return meter_; }
   const RenderOptions& options() const { return options_; }
 
@@ -90,6 +100,7 @@ class Runtime {
   static constexpr size_t kObjectOverhead = 32;
 
   const RenderOptions& options_;
+  std::string mark_;
   uint64_t fuel_;
   int depth_ = 0;
   MemoryMeter meter_;  // outlives the objects

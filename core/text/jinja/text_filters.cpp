@@ -202,19 +202,29 @@ Value upper(Runtime& runtime, const Value& self, BoundArguments&) {
   return call_text_method(runtime, "upper", self);
 }
 
-std::string quote_url(std::string_view text, bool query) {
+void append_url_byte(std::string& out, char c, bool query) {
   constexpr std::string_view kSafe = "_.-~", kHex = "0123456789ABCDEF";
+  const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                     kSafe.find(c) != std::string_view::npos || (c == '/' && !query);
+  const auto byte = static_cast<unsigned char>(c);
+  if (plain) {
+    out += c;
+  } else if (c == ' ' && query) {
+    out += '+';
+  } else {
+    out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+  }
+}
+
+std::string quote_url(const Runtime& runtime, std::string_view text, bool query) {
   std::string out;
-  for (char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       kSafe.find(c) != std::string_view::npos || (c == '/' && !query);
-    const auto byte = static_cast<unsigned char>(c);
-    if (plain) {
-      out += c;
-    } else if (c == ' ' && query) {
-      out += '+';
+  for (char32_t c : decode(text)) {
+    std::string bytes;
+    append_utf8(c, bytes);
+    if (runtime.is_mark(c)) {
+      out += bytes;
     } else {
-      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+      for (char byte : bytes) append_url_byte(out, byte, query);
     }
   }
   return out;
@@ -225,7 +235,7 @@ Value urlencode(Runtime& runtime, const Value& self, BoundArguments&) {
     const std::string text = to_str(runtime, self);
     runtime.spend_characters(text.size());
     runtime.check_text_size(text.size() * 3);
-    return runtime.text(quote_url(text, false));
+    return runtime.text(quote_url(runtime, text, false));
   }
   const Value pairs =
       self.object<Dict>()
@@ -238,9 +248,9 @@ Value urlencode(Runtime& runtime, const Value& self, BoundArguments&) {
     if (parts.size() != 2) fail("urlencode expects pairs");
     if (!first) out.append("&");
     first = false;
-    out.append(quote_url(to_str(runtime, parts[0]), true));
+    out.append(quote_url(runtime, to_str(runtime, parts[0]), true));
     out.append("=");
-    out.append(quote_url(to_str(runtime, parts[1]), true));
+    out.append(quote_url(runtime, to_str(runtime, parts[1]), true));
   }
   return runtime.text(out.take());
 }

@@ -130,13 +130,14 @@ Value removesuffix(Runtime& runtime, const Value& self, BoundArguments& args) {
   const std::string_view suffix = required_text(args, 0);
   const bool has = text.size() >= suffix.size() &&
                    text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
-  return like(runtime, self, text.substr(0, text.size() - (has ? suffix.size() : 0)));
+  const size_t size = text.size() - (has ? suffix.size() : 0);
+  return like(runtime, self, runtime.cut(std::string_view(text).substr(0, size)));
 }
 
 Value strip_side(Runtime& runtime, const Value& self, const BoundArguments& args, Side side) {
   const std::string& text = str(runtime, self);
-  if (args.is_none(0)) return like(runtime, self, std::string(strip(text, side)));
-  return like(runtime, self, std::string(strip(text, decode(args.text(0, "")), side)));
+  if (args.is_none(0)) return like(runtime, self, runtime.cut(strip(text, side)));
+  return like(runtime, self, runtime.cut(strip(text, decode(args.text(0, "")), side)));
 }
 Value lstrip(Runtime& runtime, const Value& self, BoundArguments& args) {
   return strip_side(runtime, self, args, Side::kLeft);
@@ -192,6 +193,25 @@ Value zfill(Runtime& runtime, const Value& self, BoundArguments& args) {
   return like(runtime, self, std::move(text));
 }
 
+// replace() where there is a mark. What takes the place of a marked word is marked like it.
+std::string replace_cut(Runtime& runtime, std::string_view text, std::string_view from,
+                        std::string_view to, size_t limit) {
+  runtime.spend(limit / 2);
+  const std::string marked_to = runtime.cut(to);
+  std::string out;
+  size_t at = 0;
+  for (; limit > 0; --limit) {
+    const size_t hit = find_first(text, from, at);
+    if (hit == kNone) break;
+    const std::string_view kept = text.substr(at, hit - at);
+    out += runtime.cut(kept);
+    if (!to.empty() && kept.ends_with(runtime.mark())) out += runtime.mark();
+    out += marked_to;
+    at = hit + from.size();
+  }
+  return out.append(text, at);
+}
+
 Value replace_method(Runtime& runtime, const Value& self, BoundArguments& args) {
   const std::string& text = str(runtime, self);
   const std::string_view from = required_text(args, 0), to = required_text(args, 1);
@@ -203,7 +223,10 @@ Value replace_method(Runtime& runtime, const Value& self, BoundArguments& args) 
     fail_limit("text longer than the output limit");
   }
   runtime.spend(limit / 16);
-  return like(runtime, self, replace(text, from, to, limit));
+  if (runtime.mark().empty() || from.empty()) {
+    return like(runtime, self, replace(text, from, to, limit));
+  }
+  return like(runtime, self, replace_cut(runtime, text, from, to, limit));
 }
 
 Value expandtabs(Runtime& runtime, const Value& self, BoundArguments& args) {
@@ -256,7 +279,7 @@ Value join(Runtime& runtime, const Value& self, BoundArguments& args) {
 Value pieces(Runtime& runtime, const Value& self, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
   items.reserve(parts.size());
-  for (std::string_view part : parts) items.push_back(like(runtime, self, std::string(part)));
+  for (std::string_view part : parts) items.push_back(like(runtime, self, runtime.cut(part)));
   return runtime.list(std::move(items));
 }
 
@@ -285,7 +308,7 @@ Value partition_at(Runtime& runtime, const Value& self, const BoundArguments& ar
   const std::string_view separator = required_text(args, 0);
   if (separator.empty()) fail("empty separator");
   const size_t hit = right ? find_last(text, separator) : find_first(text, separator);
-  const auto part = [&](std::string_view s) { return like(runtime, self, std::string(s)); };
+  const auto part = [&](std::string_view s) { return like(runtime, self, runtime.cut(s)); };
   if (hit != kNone) {
     return runtime.tuple(
         {part(text.substr(0, hit)), part(separator), part(text.substr(hit + separator.size()))});

@@ -182,6 +182,18 @@ TEST_F(ChatTest, ContinuesTheFinalMessage) {
             "<|start|>user\na<|im_end|>\n<|start|>assistant\nIt is ");
 }
 
+// What the template puts behind the message holds the same letters.
+TEST_F(ChatTest, ContinuesAFinalMessageThatItsEndRepeats) {
+  for (const std::string content : {"<", "end", "i", "m", "|>", "a < b <", "<|im"}) {
+    const Json body = {
+        {"messages",
+         {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", content}}}},
+        {"continue_final_message", true}};
+    EXPECT_EQ(ask("/chat/completions/render", body)->json()["prompt"],
+              "<|start|>user\na<|im_end|>\n<|start|>assistant\n" + content);
+  }
+}
+
 TEST_F(ChatTest, AClientThatLeavesFreesItsBlocks) {
   model.delay_us = 2000;
   const Client client = post("/v1/chat/completions",

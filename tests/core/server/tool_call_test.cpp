@@ -184,6 +184,73 @@ TEST_F(ToolCallTest, MarksThatAreControlTokens) {
   EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}");
 }
 
+// Arguments between tags are what the schema says: a text, or JSON where it allows none.
+TEST_F(ToolCallTest, TaggedArgumentsByTheSchema) {
+  answer(
+      "<tool_call>\n<function=find>\n<parameter=id>\n12345\n</parameter>\n</function>\n"
+      "</tool_call>");
+  tiny->chat_output = text::chat::find_dialect("qwen3-coder");
+  const Json text = {{"type", "string"}};
+  const Json number = {{"type", "integer"}};
+  const Json null = {{"type", "null"}};
+  const auto reference = [](const char* to) { return Json{{"$ref", to}}; };
+  const Json defs = {
+      {"Id", text},
+      {"Number", number},
+      {"a/b c~", text},
+      {"Maybe", {{"anyOf", Json::array({reference("#/$defs/Id"), null})}}},
+      {"Circle", {{"anyOf", Json::array({reference("#/$defs/Circle"), number})}}},
+      {"Circles",
+       {{"allOf", Json::array({reference("#/$defs/Circles"), reference("#/$defs/Circles")})}}}};
+  const std::pair<Json, bool> cases[] = {
+      {text, true},
+      {{{"type", {"string", "null"}}}, true},
+      {{{"type", {"string", "integer"}}}, true},
+      {{{"anyOf", Json::array({text, null})}}, true},
+      {{{"anyOf", Json::array({number, text})}}, true},
+      {{{"oneOf", Json::array({null, text})}}, true},
+      {{{"allOf", Json::array({text, Json{{"minLength", 1}}})}}, true},
+      {{{"allOf", Json::array({reference("#/$defs/Maybe")})}, {"default", nullptr}}, true},
+      {reference("#/$defs/Id"), true},
+      {reference("#/$defs/Maybe/anyOf/0"), true},
+      {reference("#/$defs/a~1b%20c~0"), true},
+      {{{"enum", {"12345", "6"}}}, true},
+      {{{"enum", {"12345", nullptr}}}, true},
+      {{{"const", "12345"}}, true},
+      {number, false},
+      {Json::object(), false},
+      {true, false},
+      {{{"anyOf", Json::array({number, null})}}, false},
+      {{{"type", "integer"}, {"anyOf", Json::array({text})}}, false},
+      {{{"anyOf", text}}, false},
+      {{{"enum", {12345, "6"}}}, false},
+      {{{"enum", Json::array({nullptr})}}, false},
+      {{{"enum", "12345"}}, false},
+      {{{"const", 12345}}, false},
+      {reference("#/$defs/Number"), false},
+      {reference("#/$defs/Circle"), false},
+      {reference("#/$defs/Circles"), false},
+      {reference("#/$defs/None"), false},
+      {reference("#/$defs/Maybe/anyOf/2"), false},
+      {reference("#/$defs/Maybe/anyOf/-"), false},
+      {reference("#$defs"), false},
+      {reference("https://example.org/id"), false},
+      {{{"$ref", 1}}, false},
+  };
+  for (const auto& [schema, is_text] : cases) {
+    // A parameter that goes around in circles takes nothing from those behind it.
+    const Json parameters = {
+        {"properties", {{"round", reference("#/$defs/Circles")}, {"id", schema}}}, {"$defs", defs}};
+    const Json tool = {{"type", "function"},
+                       {"function", {{"name", "find"}, {"parameters", parameters}}}};
+    const Json message = ask_message({{"tools", Json::array({tool})}})["message"];
+    ASSERT_EQ(message["tool_calls"].size(), 1U) << schema << message;
+    EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"],
+              is_text ? "{\"id\": \"12345\"}" : "{\"id\": 12345}")
+        << schema;
+  }
+}
+
 TEST_F(ToolCallTest, IdsThatCountTheConversationsCalls) {
   template_source = std::string("{# <|tool_call_argument_begin|> #}") + kHermesTemplate;
   answer("<|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{}");

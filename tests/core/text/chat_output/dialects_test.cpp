@@ -299,6 +299,7 @@ TEST(Dialects, PromptsLeadIntoAnswers) {
   EXPECT_EQ(lead("gpt-oss", "<|start|>user<|message|>a<|end|><|start|>assistant"), "");
   EXPECT_EQ(lead("gpt-oss", "<|start|>assistant<|channel|>final<|message|>Yes"),
             "<|channel|>final<|message|>Yes");
+  EXPECT_EQ(lead("gpt-oss", "<|start|>assistant<|channel|>final<|message|>Yes<|end|>"), "");
   EXPECT_EQ(lead("none", "<think>"), "");
   const auto continued = [](std::string_view begun) {
     return prompt_lead(*find_dialect("think"), begun, begun);
@@ -306,6 +307,26 @@ TEST(Dialects, PromptsLeadIntoAnswers) {
   EXPECT_EQ(continued("<think>Let me"), "<think>");
   EXPECT_EQ(continued("<think>Let me</think>Yes"), "");
   EXPECT_EQ(continued("Yes"), "");
+}
+
+TEST(Dialects, WordsOfAContinuedMessageAreNoneOfTheAnswers) {
+  const std::string header = "<|channel|>final<|message|>";
+  const std::string prompt = "<|start|>user<|message|>a<|end|><|start|>assistant" + header;
+  const auto lead = [&](const std::string& shown, const std::string& begun) {
+    return prompt_lead(*find_dialect("gpt-oss"), prompt + shown, begun);
+  };
+  EXPECT_EQ(lead("Hello wor", "Hello wor"), header);
+  EXPECT_EQ(lead("Hello wor", " Hello wor\n"), header) << "templates trim";
+  EXPECT_EQ(lead(" Hello wor ", " Hello wor "), header);
+  EXPECT_EQ(lead("say <|start|>assistant", "say <|start|>assistant"), header);
+  const std::string words(1000, 'a');
+  EXPECT_EQ(lead(words, words), header);
+  EXPECT_EQ(lead(words, ""), header + words) << "the template's own words";
+  EXPECT_EQ(prompt_lead(*find_dialect("gpt-oss"), "<|start|>assistant" + words), "");
+
+  OutputSettings settings = settings_of("gpt-oss");
+  settings.lead = lead("Hello wor", "Hello wor");
+  EXPECT_EQ(read_all_ways(settings, "ld<|return|>"), Message{"ld"});
 }
 
 TEST(Dialects, NamesAreUnique) {
