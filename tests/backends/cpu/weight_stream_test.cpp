@@ -22,9 +22,9 @@ constexpr size_t kMegabyte = size_t{1} << 20;
 constexpr uint32_t kStages = 20;
 constexpr size_t kStageBytes = 3 * kMegabyte + 8192;
 
-class MappedFile {
+class FileOfWeights {
  public:
-  explicit MappedFile(size_t n_bytes) : n_bytes_(n_bytes) {
+  explicit FileOfWeights(size_t n_bytes) : n_bytes_(n_bytes) {
     const std::string path = (folder_.path() / "weights").string();
     std::vector<char> part(kMegabyte);
     std::ofstream out(path, std::ios::binary);
@@ -37,9 +37,9 @@ class MappedFile {
     data_ = static_cast<uint8_t*>(::mmap(nullptr, n_bytes, PROT_READ, MAP_SHARED, fd, 0));
     ::close(fd);
   }
-  ~MappedFile() { ::munmap(data_, n_bytes_); }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  ~FileOfWeights() { ::munmap(data_, n_bytes_); }
+  FileOfWeights(const FileOfWeights&) = delete;
+  FileOfWeights& operator=(const FileOfWeights&) = delete;
 
   [[nodiscard]] const uint8_t* data() const { return data_; }
   [[nodiscard]] size_t n_bytes() const { return n_bytes_; }
@@ -50,7 +50,7 @@ class MappedFile {
   uint8_t* data_ = nullptr;
 };
 
-std::vector<WeightStream::Use> uses_of(const MappedFile& file) {
+std::vector<WeightStream::Use> uses_of(const FileOfWeights& file) {
   std::vector<WeightStream::Use> uses;
   for (uint32_t s = 0; s < kStages; ++s) {
     uses.push_back({s, {file.data() + s * kStageBytes, kStageBytes}});
@@ -71,7 +71,7 @@ size_t resident_bytes(const uint8_t* data, size_t n_bytes) {
 }
 
 TEST(WeightStreamTest, KeepsAllWhereItFits) {
-  const MappedFile file(kStages * kStageBytes);
+  const FileOfWeights file(kStages * kStageBytes);
   WeightStream stream(uses_of(file), UINT64_MAX);
   EXPECT_EQ(stream.resident_bytes(), file.n_bytes());
   EXPECT_EQ(stream.streamed_bytes(), 0u);
@@ -81,7 +81,7 @@ TEST(WeightStreamTest, KeepsAllWhereItFits) {
 }
 
 TEST(WeightStreamTest, KeepsAFixedPartSpreadEvenly) {
-  const MappedFile file(kStages * kStageBytes);
+  const FileOfWeights file(kStages * kStageBytes);
   const WeightStream stream(uses_of(file), 30 * kMegabyte);
   EXPECT_EQ(stream.resident_bytes() + stream.streamed_bytes(), file.n_bytes());
   EXPECT_LE(stream.resident_bytes(), 30 * kMegabyte);
@@ -90,7 +90,7 @@ TEST(WeightStreamTest, KeepsAFixedPartSpreadEvenly) {
 }
 
 TEST(WeightStreamTest, StreamsWhatNeighbouringStagesReadAgainAndAgain) {
-  const MappedFile file(kStages * kStageBytes);
+  const FileOfWeights file(kStages * kStageBytes);
   const WeightStream::Use use = {0, {file.data(), file.n_bytes()}, false, 40};
   const WeightStream stream({&use, 1}, 30 * kMegabyte);
   EXPECT_LE(stream.resident_bytes(), 30 * kMegabyte);
@@ -98,7 +98,7 @@ TEST(WeightStreamTest, StreamsWhatNeighbouringStagesReadAgainAndAgain) {
 }
 
 TEST(WeightStreamTest, KeepsWhatADistantStageReadsAgain) {
-  const MappedFile file(kStages * kStageBytes);
+  const FileOfWeights file(kStages * kStageBytes);
   std::vector<WeightStream::Use> uses = uses_of(file);
   uses.push_back({kStages, uses[0].bytes});
   const WeightStream stream(uses, 0);
@@ -108,7 +108,7 @@ TEST(WeightStreamTest, KeepsWhatADistantStageReadsAgain) {
 
 TEST(WeightStreamTest, LeavesWhatRowsChooseToTheSystem) {
   constexpr size_t kHalf = kStages * kStageBytes;
-  const MappedFile file(2 * kHalf);
+  const FileOfWeights file(2 * kHalf);
   std::vector<WeightStream::Use> uses;
   for (uint32_t s = 0; s < kStages; ++s) {
     uses.push_back({s, {file.data() + s * kStageBytes, kStageBytes}});
@@ -130,7 +130,7 @@ TEST(WeightStreamTest, LeavesWhatRowsChooseToTheSystem) {
 }
 
 TEST(WeightStreamTest, StepsReadTheSameBytesAndDropThem) {
-  const MappedFile file(kStages * kStageBytes);
+  const FileOfWeights file(kStages * kStageBytes);
   WeightStream stream(uses_of(file), 20 * kMegabyte);
   const auto team = Team::create(Host(), 1);
   ASSERT_TRUE(stream.load(*team, Progress(nullptr)).ok());
@@ -148,7 +148,7 @@ TEST(WeightStreamTest, StepsReadTheSameBytesAndDropThem) {
 }
 
 TEST(WeightStreamTest, StopsLoadingWhenProgressAsksForIt) {
-  const MappedFile file(kStages * kStageBytes);
+  const FileOfWeights file(kStages * kStageBytes);
   auto progress = make_growable<bp_progress>();
   progress.report = [](void*, uint64_t, uint64_t) { return 1; };
   const auto team = Team::create(Host(), 1);
@@ -157,7 +157,7 @@ TEST(WeightStreamTest, StopsLoadingWhenProgressAsksForIt) {
 }
 
 TEST(FileMappingsTest, ReleasesPagesOfFilesOnly) {
-  const MappedFile file(4 * kMegabyte);
+  const FileOfWeights file(4 * kMegabyte);
   auto heap = AlignedBuffer::allocate(4 * kMegabyte, "a test");
   ASSERT_TRUE(heap.ok());
   std::fill_n((*heap).data(), (*heap).size(), uint8_t{7});
