@@ -13,21 +13,21 @@ namespace {
 constexpr std::string_view kAssistant = "<|start|>assistant";
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kMessageEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
-constexpr size_t kMaxHeaderBytes = 512;
+constexpr size_t kMaxLeadHeaderBytes = 512;
 
 std::string_view trim_right(std::string_view text) {
   while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
   return text;
 }
 
-std::string_view trim(std::string_view text) {
+std::string_view without_spaces_around(std::string_view text) {
   while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
   return trim_right(text);
 }
 
 // Templates may have taken the white space around the words away.
 std::string_view without_begun(std::string_view prompt, std::string_view begun) {
-  const std::string_view words = trim(begun);
+  const std::string_view words = without_spaces_around(begun);
   std::string_view rest = trim_right(prompt);
   if (words.empty() || !rest.ends_with(words)) return prompt;
   rest.remove_suffix(words.size());
@@ -39,7 +39,7 @@ std::string harmony_lead(std::string_view prompt) {
   if (at == std::string_view::npos) return {};
   const std::string_view lead = prompt.substr(at + kAssistant.size());
   const std::string_view header = lead.substr(0, lead.find(kMessage));
-  if (header.size() > kMaxHeaderBytes) return {};
+  if (header.size() > kMaxLeadHeaderBytes) return {};
   // A message that has ended is an earlier one, not the answer's.
   const bool has_ended = std::ranges::any_of(
       kMessageEnds, [&](std::string_view end) { return lead.find(end) != std::string_view::npos; });
