@@ -25,9 +25,10 @@ class CpuExecutable : public Executable {
                 std::shared_ptr<const Team> team, const Kernels& kernels, KvCache kv);
 
   // Takes the plan, its weights placed, and allocates the workspace. Of weights that stay in files,
-  // resident_bytes are kept in memory.
+  // resident_bytes are kept in memory; streamed_file, null or of this executable alone, is where
+  // others may be read past the system's cache.
   Status prepare(Plan plan, uint64_t resident_bytes,
-                 const std::shared_ptr<const MappedFile>& streamed_file = nullptr);
+                 const std::shared_ptr<const MappedFile>& streamed_file);
 
   Status memory(bp_memory_info& out) override;
   Status kv_allocate(std::span<const uint32_t> n_blocks) override;

@@ -1,6 +1,7 @@
 #include "core/server/tool_schema.hpp"
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 #include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -116,15 +117,9 @@ class TextSchemas {
         key += step[i];
       }
     }
-    replace_all(key, "~1", '/');
-    replace_all(key, "~0", '~');
+    boost::replace_all(key, "~1", "/");
+    boost::replace_all(key, "~0", "~");
     return key;
-  }
-
-  static void replace_all(std::string& text, std::string_view from, char to) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; ++at) {
-      text.replace(at, from.size(), 1, to);
-    }
   }
 
   const Json& root_;

@@ -130,7 +130,9 @@ class Finder {
     w.scales = part(layer + (packed ? "scales" : "weight_scale"));
     if (w.scales.tensor == nullptr) w.scales = part(layer + "weight_scale_inv");
     w.zeros = part(layer + (packed ? "qzeros" : "weight_zero_point"));
-    w.group_of_column = part(layer + (packed ? "g_idx" : "weight_g_idx"));
+    if (packing != Packing::kAwq) {
+      w.group_of_column = part(layer + (packed ? "g_idx" : "weight_g_idx"));
+    }
     BP_TRY(set_shape(w, part(layer + "weight_shape")).with_context(place(w)));
     w.dims = {w.rows, w.columns};
     BP_TRY(set_groups(w).with_context(place(w)));

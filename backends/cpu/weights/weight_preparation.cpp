@@ -152,7 +152,7 @@ void WeightPreparation::report() const {
   } else {
     text += "in memory";
   }
-  if (choice_.resident_bytes != UINT64_MAX) {
+  if (is_streamed()) {
     text += ", " + megabytes(choice_.resident_bytes) + " of them at once";
   }
   log(BP_LOG_INFO, text);

@@ -52,6 +52,15 @@ class JsonScanner {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+[[nodiscard]] constexpr std::string_view trim_json_space_right(std::string_view text) {
+  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+[[nodiscard]] constexpr std::string_view trim_json_space(std::string_view text) {
+  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
+  return trim_json_space_right(text);
+}
+
 // A whole JSON value, strictly.
 [[nodiscard]] bool is_json(std::string_view text);
 // The text of a JSON string with its quotes; false where it is none.

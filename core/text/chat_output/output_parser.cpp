@@ -15,23 +15,13 @@ constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kMessageEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
 constexpr size_t kMaxLeadHeaderBytes = 512;
 
-std::string_view trim_right(std::string_view text) {
-  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::string_view without_spaces_around(std::string_view text) {
-  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
-  return trim_right(text);
-}
-
 // Templates may have taken the white space around the words away.
 std::string_view without_begun(std::string_view prompt, std::string_view begun) {
-  const std::string_view words = without_spaces_around(begun);
-  std::string_view rest = trim_right(prompt);
+  const std::string_view words = trim_json_space(begun);
+  std::string_view rest = trim_json_space_right(prompt);
   if (words.empty() || !rest.ends_with(words)) return prompt;
   rest.remove_suffix(words.size());
-  return trim_right(rest);
+  return trim_json_space_right(rest);
 }
 
 std::string harmony_lead(std::string_view prompt) {
@@ -77,7 +67,7 @@ std::string prompt_lead(const Dialect& dialect, std::string_view prompt, std::st
     const size_t at = begun.rfind(dialect.reasoning_begin);
     const bool is_open = at != std::string_view::npos &&
                          begun.find(dialect.reasoning_end, at) == std::string_view::npos;
-    if (is_open || trim_right(prompt).ends_with(dialect.reasoning_begin)) {
+    if (is_open || trim_json_space_right(prompt).ends_with(dialect.reasoning_begin)) {
       return std::string(dialect.reasoning_begin);
     }
   }

@@ -14,12 +14,6 @@ namespace {
 
 constexpr size_t kMaxKeyBytes = 256;
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 // The line breaks that stand between tag and value.
 std::string_view without_breaks(std::string_view text) {
   if (text.starts_with('\n')) text.remove_prefix(1);
@@ -170,7 +164,7 @@ class TaggedReader : public CallReader {
   void append_value(std::string_view value, std::string& out) const {
     const Tool* tool = find_tool(context_.tools, name_);
     const ToolParameter* parameter = find_parameter(tool, key_);
-    const std::string_view trimmed = trim(value);
+    const std::string_view trimmed = trim_json_space(value);
     const bool is_text = parameter != nullptr && parameter->is_text;
     if (is_text) {
       append_json_string(without_breaks(value), out);
