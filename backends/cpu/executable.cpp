@@ -105,8 +105,9 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
 // Of the workspace, what steps need that put out few rows: those of many may be most of it.
 std::vector<ByteRange> CpuExecutable::first_written() const {
   constexpr size_t kPart = size_t{4} << 20;
-  const StageLimits few{options_.max_step_tokens,
-                        std::min(options_.max_output_rows, kFewOutputRows), &kernels_};
+  const StageLimits few{
+      options_.max_step_tokens,
+      std::min({options_.max_output_rows, options_.max_step_tokens, kFewOutputRows}), &kernels_};
   std::vector<ByteRange> ranges = written_ranges(plan_, few);
   for (ByteRange& range : ranges)
     range = {buffers_begin_ + range.begin, buffers_begin_ + range.end};

@@ -25,6 +25,16 @@ void put_normalizer(const text::Vocabulary& v, MetadataTable& metadata) {
   }
 }
 
+void put_added(const text::Vocabulary& v, MetadataTable& metadata) {
+  for (const auto& [key, flag] : text::kAddedTokenFlags) {
+    std::vector<int64_t> ids;
+    for (const text::AddedToken& added : v.added) {
+      if (added.*flag) ids.push_back(added.id);
+    }
+    if (!ids.empty()) metadata.put_signed(key, std::move(ids));
+  }
+}
+
 }  // namespace
 
 void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
@@ -63,6 +73,7 @@ void put_vocabulary(const text::Vocabulary& v, MetadataTable& metadata) {
   metadata.put_bool("tokenizer.ggml.add_eos_token", {v.add_eos});
   if (v.add_sep) metadata.put_bool("tokenizer.ggml.add_sep_token", {true});
   metadata.put_bool("tokenizer.ggml.add_space_prefix", {v.add_space_prefix});
+  put_added(v, metadata);
   if (!v.chat_template.empty()) metadata.put_string("tokenizer.chat_template", v.chat_template);
   if (v.tool_template.empty()) return;
   metadata.put_string("tokenizer.chat_template.tool_use", v.tool_template);

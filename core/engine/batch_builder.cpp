@@ -51,16 +51,18 @@ void add_sequence(const Planned& planned, Batch& b) {
 }
 
 // One table serves all groups: they use the same block ids.
-void fill_tables(const Plan& plan, uint32_t n_groups, Batch& b) {
+// Blocks up to the context's end: a copy that failed leaves some that wait for their tokens.
+void fill_tables(const Plan& plan, const kv::BlockManager& kv, Batch& b) {
   size_t stride = 1;
   for (const Planned& p : plan.sequences)
     stride = std::max(stride, p.sequence->table.blocks.size());
   b.blocks.assign(plan.sequences.size() * stride, kv::kNullBlock);
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
-    std::ranges::copy(plan.sequences[i].sequence->table.blocks,
-                      b.blocks.begin() + static_cast<ptrdiff_t>(i * stride));
+    const Planned& planned = plan.sequences[i];
+    std::copy_n(planned.sequence->table.blocks.begin(), kv.blocks_for(planned.end()),
+                b.blocks.begin() + static_cast<ptrdiff_t>(i * stride));
   }
-  b.tables.assign(n_groups, {b.blocks.data(), static_cast<uint32_t>(stride), 0});
+  b.tables.assign(kv.n_groups(), {b.blocks.data(), static_cast<uint32_t>(stride), 0});
 }
 
 void fill_sampling(Batch& b) {
@@ -101,7 +103,7 @@ void fill_output(Batch& b) {
 void build_batch(const Plan& plan, const kv::BlockManager& kv, Batch& b) {
   clear(b, plan.sequences.size());
   for (const Planned& planned : plan.sequences) add_sequence(planned, b);
-  fill_tables(plan, kv.n_groups(), b);
+  fill_tables(plan, kv, b);
   fill_output(b);
   b.c = make_growable<bp_batch>();
   b.c.n_tokens = static_cast<uint32_t>(b.tokens.size());

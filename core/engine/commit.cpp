@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/engine/make_sequence.hpp"
+
 namespace bp::engine {
 
 namespace {
@@ -82,13 +84,17 @@ void commit_prompt_logprobs(const Planned& planned, Outcome& outcome, const Comm
 
 // The other choices begin with this one's blocks, and their own first tokens.
 SequenceList make_forks(Sequence& s, const CommitContext& c) {
-  SequenceList forks = std::exchange(s.request->forks, {});
-  for (const auto& fork : forks) {
-    fork->request = s.request;
-    fork->set_id();
+  SequenceList forks;
+  const uint32_t n_forks = std::exchange(s.request->n_forks, 0);
+  for (uint32_t i = 1; i <= n_forks; ++i) {
+    auto chain = s.chain.clone();
+    const Status copied = chain.status();
+    auto fork = make_fork(s, i, copied.ok() ? std::move(chain).value() : SamplerChain());
     fork->table = c.finish.kv.fork(s.table, s.n_computed);
     fork->n_computed = s.n_computed;
     fork->state = Sequence::State::kRunning;
+    if (!copied.ok()) fail(*fork, copied, c);
+    forks.push_back(std::move(fork));
   }
   return forks;
 }
@@ -108,7 +114,10 @@ void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new
   if (outcome.draws.empty()) return;
   SequenceList forks = make_forks(s, c);
   append(s, outcome.draws[0], c);
-  for (size_t i = 0; i < forks.size(); ++i) append(*forks[i], outcome.draws[i + 1], c);
+  for (size_t i = 0; i < forks.size(); ++i) {
+    const bool runs = forks[i]->state == Sequence::State::kRunning;
+    if (runs) append(*forks[i], outcome.draws[i + 1], c);
+  }
   std::ranges::move(forks, std::back_inserter(new_forks));
 }
 

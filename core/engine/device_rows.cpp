@@ -42,7 +42,7 @@ bp_row_request request_draw(const Sequence& s, const Request& asked, uint32_t ma
   const ChainEffect& effect = s.chain.effect();
   bp_row_request request = without_logits();
   if (asked.logprobs) request.n_candidates = asked.n_top_logprobs;
-  const bool one_number = s.request->forks.empty();  // a row has room for one uniform number
+  const bool one_number = s.request->n_forks == 0;  // a row has room for one uniform number
   if (effect.kind == ChainEffect::Kind::kBest) {
     request.choice = BP_CHOOSE_BEST;
   } else if (effect.kind == ChainEffect::Kind::kDraw && one_number &&

@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/engine/make_sequence.hpp"
 #include "core/engine/step.hpp"
@@ -72,6 +73,10 @@ Status check(const EngineParts& parts) {
 
 Result<std::unique_ptr<Engine>> Engine::create(EngineParts parts) {
   BP_TRY(check(parts));
+  // A tokenizer may have more tokens than rows have logits; those are never drawn.
+  std::erase_if(parts.end_of_generation, [n = parts.n_vocab](int32_t id) {
+    return id < 0 || static_cast<uint32_t>(id) >= n;
+  });
   auto impl = std::make_unique<Impl>(std::move(parts));
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
@@ -85,6 +90,7 @@ Engine::~Engine() {
 }
 
 Result<RequestId> Engine::submit(Request request) {
+  BP_TRY(impl_->state.mailbox.check_room());  // before there is work and memory for it
   BP_ASSIGN(auto sequence,
             make_sequence(impl_->state.parts, impl_->state.context, std::move(request)));
   return impl_->state.mailbox.submit(std::move(sequence));

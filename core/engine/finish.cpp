@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/engine/clock.hpp"
+#include "core/engine/make_sequence.hpp"
 
 namespace bp::engine {
 
@@ -40,10 +41,9 @@ void end_choice(Sequence& sequence, Finish finish, const FinishContext& c, Delta
 
 void finish(Sequence& sequence, Finish finish, const FinishContext& c, Delta last) {
   const std::shared_ptr<RequestState> request = sequence.request;
-  const auto forks = std::exchange(request->forks, {});
-  for (const auto& fork : forks) fork->request = request;
+  const uint32_t n_forks = std::exchange(request->n_forks, 0);
   end_choice(sequence, finish, c, std::move(last));
-  for (const auto& fork : forks) end_choice(*fork, finish, c, {});
+  for (uint32_t i = 1; i <= n_forks; ++i) end_choice(*make_fork(sequence, i, {}), finish, c, {});
   if (request->first_run_us == 0) c.mailbox.note_left_queue();
 }
 

@@ -6,12 +6,20 @@
 
 namespace bp::engine {
 
+Status Mailbox::refusal() const {
+  if (!closed_.ok()) return closed_;
+  if (n_waiting_.load() < max_queue_) return {};
+  return cancelled(fmt::format("the queue is full: {} requests wait already", max_queue_));
+}
+
+Status Mailbox::check_room() {
+  const std::scoped_lock lock(mutex_);
+  return refusal();
+}
+
 Result<RequestId> Mailbox::submit(std::unique_ptr<Sequence> first_choice) {
   const std::scoped_lock lock(mutex_);
-  if (!closed_.ok()) return closed_;
-  if (n_waiting_.load() >= max_queue_) {
-    return cancelled(fmt::format("the queue is full: {} requests wait already", max_queue_));
-  }
+  BP_TRY(refusal());
   first_choice->request->id = ++last_id_;
   n_waiting_.fetch_add(1);
   n_requests_.fetch_add(1);

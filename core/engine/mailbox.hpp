@@ -26,6 +26,8 @@ class Mailbox {
 
   // [any-thread]
   Result<RequestId> submit(std::unique_ptr<Sequence> first_choice);
+  // Why submit would fail now.
+  Status check_room();
   void cancel(RequestId id);
   void drain();
   void stop();
@@ -41,6 +43,8 @@ class Mailbox {
   void close(Status reason);
 
  private:
+  [[nodiscard]] Status refusal() const;  // under mutex_
+
   const uint32_t max_queue_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -55,14 +55,12 @@ Status check(const Request& r, const EngineParts& parts, uint32_t context) {
   return {};
 }
 
-Result<std::unique_ptr<Sequence>> make_choice(const EngineParts& parts, const Request& r,
-                                              uint32_t choice) {
+Result<std::unique_ptr<Sequence>> make_first_choice(const EngineParts& parts, const Request& r) {
   BP_ASSIGN(SamplerChain chain,
             SamplerChain::create(parts.samplers, r.chain, r.sampling, parts.n_vocab));
   BP_TRY(chain.accept(r.prompt, BP_TOKENS_PROMPT));
   AnswerText text(parts.tokenizer, r.special_text, r.shown_tokens, r.prompt.back(), r.stop);
   auto sequence = std::make_unique<Sequence>(std::move(chain), std::move(text));
-  sequence->choice = choice;
   sequence->tokens = r.prompt;
   sequence->n_prompt = static_cast<uint32_t>(r.prompt.size());
   return sequence;
@@ -73,12 +71,9 @@ Result<std::unique_ptr<Sequence>> make_choice(const EngineParts& parts, const Re
 Result<std::unique_ptr<Sequence>> make_sequence(const EngineParts& parts, uint32_t context,
                                                 Request request) {
   BP_TRY(check(request, parts, context));
-  BP_ASSIGN(std::unique_ptr<Sequence> first, make_choice(parts, request, 0));
+  BP_ASSIGN(std::unique_ptr<Sequence> first, make_first_choice(parts, request));
   auto state = std::make_shared<RequestState>();
-  for (uint32_t i = 1; i < request.n; ++i) {
-    BP_ASSIGN(auto fork, make_choice(parts, request, i));
-    state->forks.push_back(std::move(fork));
-  }
+  state->n_forks = request.n - 1;
   // With the length in front, no two pairs give the same salt.
   state->salt = fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.cache_salt);
   if (!request.tenant.empty()) {
@@ -89,6 +84,16 @@ Result<std::unique_ptr<Sequence>> make_sequence(const EngineParts& parts, uint32
   state->request = std::move(request);
   first->request = std::move(state);
   return first;
+}
+
+std::unique_ptr<Sequence> make_fork(const Sequence& first, uint32_t choice, SamplerChain chain) {
+  auto fork = std::make_unique<Sequence>(std::move(chain), first.text);
+  fork->request = first.request;
+  fork->choice = choice;
+  fork->tokens = first.tokens;
+  fork->n_prompt = first.n_prompt;
+  fork->set_id();
+  return fork;
 }
 
 }  // namespace bp::engine

@@ -1,5 +1,6 @@
 #pragma once
-// The door of the engine: a request is checked and becomes a sequence.
+// How sequences come into being: a request is checked and becomes one, which its other choices
+// follow.
 
 #include <memory>
 
@@ -9,9 +10,13 @@
 
 namespace bp::engine {
 
-// The first choice, with the others as its forks. `context`: tokens that prompt and answer may
+// The first choice; the others are forks to come. `context`: tokens that prompt and answer may
 // have. [any-thread]
 Result<std::unique_ptr<Sequence>> make_sequence(const EngineParts& parts, uint32_t context,
                                                 Request request);
+
+// Another choice of its request, which has got no further than the prompt. `chain`: that of the
+// first, copied.
+std::unique_ptr<Sequence> make_fork(const Sequence& first, uint32_t choice, SamplerChain chain);
 
 }  // namespace bp::engine

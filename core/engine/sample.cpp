@@ -38,15 +38,16 @@ void apply_request_rules(const Sequence& s, const Request& request, const DrawCo
 }
 
 // `keep_row`: the row is needed again as it is.
-Draw draw(const Sequence& s, const Request& request, const LogitsRow& row, bool keep_row,
+Draw draw(const Sequence& s, uint32_t choice, const LogitsRow& row, bool keep_row,
           const DrawContext& c) {
+  const Request& request = s.request->request;
   LogitsRow work = row;
   if (keep_row || request.logprobs) {
     c.room.row.assign(row.logits.begin(), row.logits.end());
     work.logits = c.room.row;
   }
   apply_request_rules(s, request, c, work);
-  const DrawKey key{request.seed, s.choice, s.n_tokens()};
+  const DrawKey key{request.seed, choice, s.n_tokens()};
   auto token = s.chain.sample(work, key, c.room.scratch);
   Draw drawn;
   if (!token.ok()) {
@@ -58,21 +59,22 @@ Draw draw(const Sequence& s, const Request& request, const LogitsRow& row, bool 
   return drawn;
 }
 
+// Choices that have not come into being have the history of the first.
 std::vector<Draw> draw_choices(const Sequence& s, const LogitsRow& row, const DrawContext& c) {
-  const auto& forks = s.request->forks;
+  const uint32_t n_forks = s.request->n_forks;
   std::vector<Draw> draws;
-  draws.reserve(1 + forks.size());
-  draws.push_back(draw(s, s.request->request, row, !forks.empty(), c));
-  for (const auto& fork : forks) {
-    draws.push_back(draw(*fork, s.request->request, row, fork != forks.back(), c));
+  draws.reserve(1 + n_forks);
+  for (uint32_t i = 0; i <= n_forks; ++i) {
+    draws.push_back(draw(s, s.choice + i, row, i < n_forks, c));
   }
   return draws;
 }
 
-Draw draw_on_device(const Sequence& s, const Request& request, const bp_row_request& asked,
+Draw draw_on_device(const Sequence& s, uint32_t choice, const bp_row_request& asked,
                     const bp_row_result& answer, uint32_t n_vocab, const DrawContext& c) {
+  const Request& request = s.request->request;
   Draw drawn;
-  const DrawKey key{request.seed, s.choice, s.n_tokens()};
+  const DrawKey key{request.seed, choice, s.n_tokens()};
   const auto token = token_of(s.chain, asked, answer, key, c.room.scratch);
   if (!token.ok()) {
     drawn.error = token.status();
@@ -98,9 +100,8 @@ void read_answer(const Sequence& s, uint32_t r, const Batch& batch, const DrawCo
         logprobs_of(asked, answer, asked.token, request.n_top_logprobs, batch.n_vocab));
     return;
   }
-  outcome.draws.push_back(draw_on_device(s, request, asked, answer, batch.n_vocab, c));
-  for (const auto& fork : s.request->forks) {
-    outcome.draws.push_back(draw_on_device(*fork, request, asked, answer, batch.n_vocab, c));
+  for (uint32_t i = 0; i <= s.request->n_forks; ++i) {
+    outcome.draws.push_back(draw_on_device(s, s.choice + i, asked, answer, batch.n_vocab, c));
   }
 }
 

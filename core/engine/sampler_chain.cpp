@@ -153,6 +153,19 @@ ChainEffect SamplerChain::effect_of(std::span<const Link> links, bool greedy) {
   return chain;
 }
 
+Result<SamplerChain> SamplerChain::clone() const {
+  SamplerChain copy;
+  copy.links_.reserve(links_.size());
+  for (const Link& link : links_) {
+    BP_ASSIGN(plugin::StageState state, link.state.clone());
+    copy.links_.push_back({std::move(state), link.position, link.effect, link.after});
+  }
+  copy.n_vocab_ = n_vocab_;
+  copy.effect_ = effect_;
+  copy.greedy_ = greedy_;
+  return copy;
+}
+
 Status SamplerChain::accept(std::span<const int32_t> tokens, uint32_t origin) const {
   for (const Link& link : links_) BP_TRY(link.state.accept(tokens, origin));
   return {};

@@ -50,6 +50,9 @@ class SamplerChain {
   static Result<SamplerChain> create(const SamplerSet& set, std::span<const std::string> names,
                                      const plugin::ParamMap& request, uint32_t n_vocab);
 
+  // With the same history. Fails where a stage cannot be copied.
+  [[nodiscard]] Result<SamplerChain> clone() const;
+
   // origin: BP_TOKENS_*.
   Status accept(std::span<const int32_t> tokens, uint32_t origin) const;
   // The token drawn from a row without NaN, which is overwritten. INVALID_ARGUMENT where no token

@@ -58,6 +58,10 @@ Result<std::vector<StageRef>> SamplerSet::resolve(std::span<const std::string> n
   std::vector<StageRef> stages;
   for (const std::string& name : names) {
     BP_ASSIGN(const StageRef stage, find(name));
+    const auto is_same = [&](const StageRef& other) { return other.manifest == stage.manifest; };
+    if (std::ranges::any_of(stages, is_same)) {
+      return invalid_argument(fmt::format("sampler stage '{}' is named twice", name));
+    }
     stages.push_back(stage);
   }
   return stages;

@@ -31,9 +31,9 @@ struct RequestState {
   std::vector<PositionLogprobs> prompt_logprobs;  // of prompt tokens 1, 2, ...; until emitted
   uint32_t n_prompt_logprobs = 0;                 // computed so far
   bool prompt_logprobs_emitted = false;
-  // Choices 1 .. n-1 until the prompt is computed: then they share its blocks and its last row.
-  // Until then their `request` is null.
-  std::vector<std::unique_ptr<Sequence>> forks;
+  // Choices 1 .. n-1 that come into being once the prompt is computed: then they share its blocks
+  // and its last row. 0 from then on.
+  uint32_t n_forks = 0;
 };
 
 // One choice. Waiting (holds no blocks) -> running -> finished; preemption leads back to waiting.

@@ -107,7 +107,7 @@ bool can_be_followed(const BegunStep& step) {
   return step.execution.status.ok() &&
          std::ranges::none_of(step.plan.sequences, [](const Planned& planned) {
            const RequestState& request = *planned.sequence->request;
-           return request.request.prompt_only || !request.forks.empty();
+           return request.request.prompt_only || request.n_forks > 0;
          });
 }
 

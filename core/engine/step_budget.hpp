@@ -29,12 +29,19 @@ class StepBudget {
                           : us_per_token_ + (sample - us_per_token_) / 4;
       sample_tokens_ = n_tokens;
     }
+    // A step faster than its tokens alone should be disproves what they cost, however few they are:
+    // a small budget would never see the steps that raise it again.
+    if (n_tokens <= kFewTokens && step_us < us_per_token_ * n_tokens) {
+      us_per_token_ += (step_us / n_tokens - us_per_token_) / 4;
+      sample_tokens_ = n_tokens;
+    }
     if (us_per_token_ > 0) tokens_ = fitting_tokens();
   }
 
-  // At least one token for each of n_decoding sequences: their cost is mostly shared.
+  // At least one token for each of n_decoding sequences, whose cost is mostly shared, and half of
+  // the budget for prompts, which would else wait for answers to end.
   [[nodiscard]] uint32_t tokens(uint32_t n_decoding) const {
-    return std::min(max_tokens_, std::max(tokens_, n_decoding));
+    return std::min(max_tokens_, std::max(tokens_, n_decoding + (tokens_ + 1) / 2));
   }
 
  private:

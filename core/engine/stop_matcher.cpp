@@ -19,16 +19,17 @@ size_t overlap(std::string_view text, std::string_view stop) {
 std::string StopMatcher::push(std::string_view text) {
   if (found_) return {};
   held_ += text;
-  size_t first = std::string::npos;
-  const std::string* match = nullptr;
+  size_t first = std::string::npos, first_end = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
-    if (at >= first) continue;
+    if (at == std::string::npos) continue;
+    const size_t end = at + stop.size();
+    if (end > first_end || (end == first_end && at >= first)) continue;
     first = at;
-    match = &stop;
+    first_end = end;
+    found_ = stop;
   }
-  if (match != nullptr) {
-    found_ = *match;
+  if (found_) {
     held_.resize(first);
     return std::exchange(held_, {});
   }

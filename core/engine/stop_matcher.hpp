@@ -1,5 +1,6 @@
 #pragma once
-// Ends a text before the first stop string, wherever token borders fall.
+// Ends a text before the stop string that is complete first, the longest of several that end there,
+// wherever token borders fall.
 
 #include <optional>
 #include <string>

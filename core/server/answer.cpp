@@ -86,6 +86,7 @@ void Answer::on_prompt_logprobs(uint32_t prompt, std::vector<engine::PositionLog
 void Answer::on_delta(uint32_t choice, engine::Delta delta) {
   const std::scoped_lock lock(mutex_);
   if (over_ || failure_ || is_closed_[choice]) return;
+  usage_.n_generated += static_cast<uint32_t>(delta.tokens.size());
   add_delta(choice, std::move(delta));
   if (format_->is_over(choice)) {
     is_closed_[choice] = true;
@@ -102,7 +103,6 @@ void Answer::on_finish(uint32_t choice, engine::Finish finish) {
     usage_.n_prompt += finish.usage.n_prompt;
     usage_.n_cached += finish.usage.n_cached;
   }
-  usage_.n_generated += finish.usage.n_generated;
   if (is_closed_[choice]) {
     finish.reason = engine::FinishReason::kStop;
   } else {

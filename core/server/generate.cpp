@@ -22,6 +22,11 @@ std::string random_id(const char* prefix) {
   return id;
 }
 
+uint64_t random_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
 int64_t now_s() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
@@ -73,6 +78,7 @@ void generate(AnswerForm form, std::shared_ptr<runtime::ServedModel> model, Text
   for (uint32_t i = 0; i < call.prompts.size(); ++i) {
     engine::Request request = call.request;
     request.prompt = std::move(call.prompts[i].ids);
+    request.seed = call.seed ? *call.seed : random_seed();
     request.sink = answer->sink(i);
     const auto id = engine.submit(std::move(request));
     if (!id.ok()) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "core/server/text_call.hpp"
@@ -29,11 +28,6 @@ constexpr size_t kMaxStageTextBytes = 4096;
 
 uint32_t n_vocab(const CallContext& c) {
   return static_cast<uint32_t>(c.model.tokenizer->vocabulary().n_tokens());
-}
-
-uint64_t random_seed() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
 }
 
 std::optional<plugin::ParamValue> to_param(const Json& value) {
@@ -142,7 +136,7 @@ void read_generation_fields(FieldReader& fields, const CallContext& c, TextCall&
   r.n = static_cast<uint32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   r.min_tokens = static_cast<uint32_t>(fields.integer("min_tokens", 0, kMaxTokens).value_or(0));
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
-  r.seed = seed ? static_cast<uint64_t>(*seed) : random_seed();
+  if (seed) call.seed = static_cast<uint64_t>(*seed);
   r.stop_tokens = fields.ids("stop_token_ids", kMaxStopTokens, n_vocab(c)).value_or(r.stop_tokens);
   r.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   r.tenant = c.caller.tenant;

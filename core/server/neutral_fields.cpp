@@ -26,14 +26,30 @@ constexpr NeutralField kNeutralFields[] = {
     {"suffix", R"([""])"},
     {"echo", "[false]"},
     {"grammar", R"([""])"},
+    {"regex", R"([""])"},
     {"dry_multiplier", "[0]"},
     {"xtc_probability", "[0]"},
     {"top_n_sigma", "[-1, 0]"},
 };
 
+// Of a stage that its strength, by one of the neutral values above, says to be off.
+struct DetailField {
+  const char* name;
+  const char* strength;
+};
+
+constexpr DetailField kDetailFields[] = {
+    {"dry_base", "dry_multiplier"},           {"dry_allowed_length", "dry_multiplier"},
+    {"dry_penalty_last_n", "dry_multiplier"}, {"dry_sequence_breakers", "dry_multiplier"},
+    {"xtc_threshold", "xtc_probability"},
+};
+
 }  // namespace
 
 void accept_neutral_fields(FieldReader& fields) {
+  for (const DetailField& field : kDetailFields) {
+    if (fields.has_unread(field.strength)) static_cast<void>(fields.any(field.name));
+  }
   for (const NeutralField& field : kNeutralFields) {
     if (!fields.has_unread(field.name)) continue;
     const auto* value = fields.any(field.name);

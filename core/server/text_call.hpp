@@ -3,6 +3,7 @@
 // their fields are read.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct Prompt {
 };
 
 struct TextCall {
-  std::vector<Prompt> prompts;  // at least one
-  engine::Request request;      // all but prompt and sink
+  std::vector<Prompt> prompts;   // at least one
+  engine::Request request;       // all but prompt, sink and seed
+  std::optional<uint64_t> seed;  // none: each prompt draws by its own
   bool stream = false;
   bool include_usage = false;
   bool return_token_ids = false;

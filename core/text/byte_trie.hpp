@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/text/hash.hpp"
 #include "core/text/vocabulary.hpp"
 
 namespace bp::text {
@@ -78,7 +79,7 @@ class ByteTrie {
   [[nodiscard]] size_t position_of(uint32_t parent, char c) const {
     const auto byte = static_cast<uint8_t>(c);
     const size_t mask = slots_.size() - 1;
-    size_t i = ((uint64_t{parent} << 8 | byte) * 0x9E3779B97F4A7C15) >> 24 & mask;
+    size_t i = mix_bits(uint64_t{parent} << 8 | byte) & mask;
     while (slots_[i].child != kNoNode && (slots_[i].parent != parent || slots_[i].byte != byte)) {
       i = (i + 1) & mask;
     }

@@ -13,9 +13,8 @@ void Detokenizer::append(int32_t id, std::string& text, bool show) {
   std::string_view bytes = tokenizer_.token_bytes(id, options_.special || show);
   if (bytes.empty()) return;
   if (tokenizer_.is_special(id)) {
-    // encode adds a space behind special tokens too.
     append_bytes(bytes, text);
-    drops_space_ = tokenizer_.adds_leading_space();
+    drops_space_ = tokenizer_.adds_space_behind_special();
     return;
   }
   if (drops_space_ && bytes.front() == ' ') bytes.remove_prefix(1);

@@ -27,6 +27,15 @@ constexpr auto kEndTexts = std::to_array<std::string_view>({
 constexpr std::string_view kMessageEnd = "<|end|>";
 constexpr std::string_view kTurnEnd = "<|return|>";
 
+void add_ends(Vocabulary& v, const std::vector<int32_t>& ids) {
+  std::vector<int32_t>& ends = v.end_of_generation;
+  for (const int32_t id : ids) {
+    if (v.contains(id)) ends.push_back(id);
+  }
+  std::ranges::sort(ends);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+}
+
 }  // namespace
 
 void find_end_of_generation(Vocabulary& v) {
@@ -43,18 +52,17 @@ void find_end_of_generation(Vocabulary& v) {
   }
   // Where a model has both, <|end|> closes one message of several within the same turn.
   if (has_turn_end) std::erase(ends, message_end);
-  add_end_of_generation(v, {v.eos, v.eot, v.eom});
+  add_ends(v, {v.eos, v.eot, v.eom});
+  if (v.types.empty() && !ends.empty()) v.types.resize(v.tokens.size(), TokenType::kNormal);
+  for (const int32_t id : ends) v.types[static_cast<size_t>(id)] = TokenType::kControl;
 }
 
 void add_end_of_generation(Vocabulary& v, const std::vector<int32_t>& ids) {
-  std::vector<int32_t>& ends = v.end_of_generation;
+  add_ends(v, ids);
   for (const int32_t id : ids) {
-    if (v.contains(id)) ends.push_back(id);
+    if (!v.contains(id) || v.type(id) == TokenType::kNormal) continue;
+    v.types[static_cast<size_t>(id)] = TokenType::kControl;
   }
-  std::ranges::sort(ends);
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  if (v.types.empty() && !ends.empty()) v.types.resize(v.tokens.size(), TokenType::kNormal);
-  for (const int32_t id : ends) v.types[static_cast<size_t>(id)] = TokenType::kControl;
 }
 
 }  // namespace bp::text

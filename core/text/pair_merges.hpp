@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/text/hash.hpp"
 #include "core/text/merge.hpp"
 
 namespace bp::text {
@@ -48,7 +49,7 @@ class PairMerges {
   // The slot that holds the key or, by linear probing, the free one where it belongs.
   [[nodiscard]] size_t position_of(uint64_t key) const {
     const size_t mask = slots_.size() - 1;
-    size_t i = (key * 0x9E3779B97F4A7C15) >> 20 & mask;
+    size_t i = mix_bits(key) & mask;
     while (slots_[i].key != key && slots_[i].key != kFree) i = (i + 1) & mask;
     return i;
   }

@@ -46,12 +46,89 @@ bool has_nested_classes(std::string_view pattern) {
   return false;
 }
 
-bool has_escape(std::string_view pattern, char escaped) {
-  for (size_t i = 0; i + 1 < pattern.size(); ++i) {
-    if (pattern[i] != '\\') continue;
-    if (pattern[++i] == escaped) return true;
+// What a word is made of: letters, marks, decimal digits, connecting punctuation, and symbols that
+// count as letters. PCRE2's \w lacks the marks and has other numbers.
+constexpr std::string_view kWordMembers =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169})"
+    R"(\x{1f170}-\x{1f189})";
+
+bool compiles(const std::string& pattern) {
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code* const code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
+                                         pattern.size(), PCRE2_UTF, &error, &offset, nullptr);
+  pcre2_code_free(code);
+  return code != nullptr;
+}
+
+// A property's braces and what stands in them. A script's name means its own characters, not those
+// that it shares with others.
+std::string property_of(std::string_view braces) {
+  const bool is_negated = braces.starts_with("{^");
+  const size_t name_at = is_negated ? 2 : 1;
+  const std::string of_script = "{sc:" + std::string(braces.substr(name_at));
+  if (!compiles("\\p" + of_script)) return std::string(braces);
+  return is_negated ? "{^" + of_script.substr(1) : of_script;
+}
+
+// One escape of a pattern, for PCRE2; empty where there is none that means the same.
+std::string escape_of(std::string_view escape, bool in_class) {
+  const std::string members(kWordMembers);
+  const std::string behind = "(?<=[" + members + "])", not_behind = "(?<![" + members + "])";
+  const std::string before = "(?=[" + members + "])", not_before = "(?![" + members + "])";
+  switch (escape[1]) {
+    case 'w':
+      return in_class ? members : "[" + members + "]";
+    case 'W':
+      return in_class ? "" : "[^" + members + "]";
+    case 'b':
+      if (in_class) return std::string(escape);
+      return "(?:" + behind + not_before + "|" + not_behind + before + ")";
+    case 'B':
+      if (in_class) return "";
+      return "(?:" + behind + before + "|" + not_behind + not_before + ")";
+    case 'p':
+    case 'P':
+      return std::string(escape.substr(0, 2)) + property_of(escape.substr(2));
+    case 'h':  // a hexadecimal digit, to PCRE2 a space
+    case 'H':
+      return "";
+    default:
+      return std::string(escape);
   }
-  return false;
+}
+
+size_t escape_size(std::string_view rest) {
+  const bool is_property = rest.size() > 2 && (rest[1] == 'p' || rest[1] == 'P') && rest[2] == '{';
+  if (!is_property) return 2;
+  return std::min(rest.find('}'), rest.size() - 1) + 1;
+}
+
+// The pattern with every escape as PCRE2 has to be told it.
+Result<std::string> translate_escapes(std::string_view pattern) {
+  std::string out;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size();) {
+    const std::string_view rest = pattern.substr(i);
+    if (rest[0] != '\\' || rest.size() < 2) {
+      in_class = rest[0] == '[' || (in_class && rest[0] != ']');
+      out += rest[0];
+      ++i;
+      continue;
+    }
+    const std::string_view escape = rest.substr(0, escape_size(rest));
+    const bool has_braces = escape.size() > 2;
+    const bool is_property = escape[1] == 'p' || escape[1] == 'P';
+    const std::string told =
+        is_property && !has_braces ? std::string(escape) : escape_of(escape, in_class);
+    if (told.empty()) {
+      return unsupported(fmt::format("regular expression '{}': {}{}", pattern, escape,
+                                     in_class ? " in a class of characters" : ""));
+    }
+    out += told;
+    i += escape.size();
+  }
+  return out;
 }
 
 }  // namespace
@@ -65,15 +142,20 @@ struct Regex::Code {
   }
 };
 
-Result<Regex> Regex::compile(const std::string& pattern) {
-  // To Oniguruma a hexadecimal digit, to PCRE2 a space.
-  if (has_escape(pattern, 'h') || has_escape(pattern, 'H')) {
-    return unsupported(fmt::format("regular expression '{}': \\h", pattern));
-  }
+Result<Regex> Regex::compile_oniguruma(const std::string& pattern) {
   if (has_nested_classes(pattern)) {
     return unsupported(
         fmt::format("regular expression '{}': a class of characters within another", pattern));
   }
+  BP_ASSIGN(const std::string translated, translate_escapes(pattern));
+  BP_ASSIGN(Regex regex, compile(translated));
+  uint32_t matches_empty = 0;
+  pcre2_pattern_info(regex.code_->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
+  if (matches_empty == 0) return regex;
+  return unsupported(fmt::format("regular expression '{}': it can match nothing", pattern));
+}
+
+Result<Regex> Regex::compile(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto compiled = std::make_shared<Code>();

@@ -1,6 +1,6 @@
 #pragma once
-// Regular expressions of tokenizer files, over UTF-8 with Unicode classes, as Oniguruma reads them:
-// ^ and $ stand at the ends of lines. Backed by PCRE2.
+// Regular expressions over UTF-8 with Unicode classes; ^ and $ stand at the ends of lines. Backed by
+// PCRE2.
 
 #include <cstddef>
 #include <memory>
@@ -15,6 +15,9 @@ namespace bp::text {
 class Regex {
  public:
   static Result<Regex> compile(const std::string& pattern);
+  // A pattern as Oniguruma reads it, for which tokenizer files are written. Refused is what PCRE2
+  // would take for something else, and what may match nothing, where texts would be cut, too.
+  static Result<Regex> compile_oniguruma(const std::string& pattern);
 
   struct Match {
     size_t begin;

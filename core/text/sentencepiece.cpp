@@ -64,7 +64,8 @@ class SentencePiece final : public Tokenizer {
       bytes.push_back(render(vocabulary.tokens[static_cast<size_t>(id)], vocabulary.type(id)));
     }
     const bool leading_space = vocabulary.add_space_prefix;
-    Parts parts{std::move(vocabulary), std::move(special), std::move(bytes), leading_space};
+    Parts parts{std::move(vocabulary), std::move(special), std::move(bytes), leading_space,
+                leading_space};
     return std::unique_ptr<Tokenizer>(new SentencePiece(std::move(parts), std::move(charsmap)));
   }
 

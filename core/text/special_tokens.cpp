@@ -1,22 +1,28 @@
 #include "core/text/special_tokens.hpp"
 
 #include <fmt/format.h>
+#include <unicode/uchar.h>
 
 #include <algorithm>
 
 #include "core/text/char_classes.hpp"
+#include "core/text/utf8.hpp"
 
 namespace bp::text {
 namespace {
 
-bool is_word_char(const ClassifiedChar& c) {
-  return (c.classes & (char_class::kLetter | char_class::kNumber | char_class::kAccent)) != 0 ||
-         c.value == '_';
+// As in Unicode's annex on regular expressions.
+bool is_word_char(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  return u_hasBinaryProperty(point, UCHAR_ALPHABETIC) != 0 ||
+         u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL) != 0 ||
+         (U_GET_GC_MASK(point) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
 }
 
 bool word_begins_at(std::string_view text, size_t at) {
   if (at == text.size()) return false;
-  return is_word_char(CharClasses::get().at(text.data() + at, text.data() + text.size()));
+  const Utf8Char c = decode_utf8(text.data() + at, text.data() + text.size());
+  return c.form == Utf8Form::kValid && is_word_char(c.value);
 }
 
 // Where the character before `at` begins. Precondition: from < at.

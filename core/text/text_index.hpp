@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text/hash.hpp"
 #include "core/text/text_list.hpp"
 #include "core/text/vocabulary.hpp"
 
@@ -27,16 +28,14 @@ namespace bp::text {
 }
 
 [[nodiscard]] inline uint64_t hash_bytes(std::string_view bytes) {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
-  const auto mix = [](uint64_t h) { return (h ^ (h >> 32)) * kMultiplier; };
   const char* p = bytes.data();
   size_t left = bytes.size();
-  uint64_t hash = left;
+  uint64_t hash = left ^ kHashSeed;
   for (uint64_t chunk; left >= 8; p += 8, left -= 8) {
     std::memcpy(&chunk, p, 8);
-    hash = mix(hash ^ chunk);
+    hash = mix_bits(hash ^ chunk);
   }
-  if (left > 0) hash = mix(hash ^ load_tail(p, left));
+  if (left > 0) hash = mix_bits(hash ^ load_tail(p, left));
   return hash ^ (hash >> 29);
 }
 

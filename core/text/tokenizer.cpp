@@ -41,6 +41,7 @@ Tokenizer::Tokenizer(Parts parts)
       special_(std::move(parts.special)),
       token_bytes_(std::move(parts.token_bytes)),
       adds_leading_space_(parts.adds_leading_space),
+      adds_space_behind_special_(parts.adds_space_behind_special),
       prefix_(vocabulary_.prefix),
       suffix_(vocabulary_.suffix) {
   if (prefix_.empty() && vocabulary_.add_bos) prefix_ = {vocabulary_.bos};

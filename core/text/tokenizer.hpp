@@ -55,6 +55,8 @@ class Tokenizer {
 
   // Whether encode puts a space before a text, which decode takes away again.
   [[nodiscard]] bool adds_leading_space() const { return adds_leading_space_; }
+  // Likewise before a text behind a special token.
+  [[nodiscard]] bool adds_space_behind_special() const { return adds_space_behind_special_; }
 
   // What encode puts before every text.
   [[nodiscard]] std::span<const int32_t> prefix() const { return prefix_; }
@@ -68,6 +70,7 @@ class Tokenizer {
     SpecialTokens special;
     TextList token_bytes;  // by id
     bool adds_leading_space = false;
+    bool adds_space_behind_special = false;
   };
   explicit Tokenizer(Parts parts);
 
@@ -86,6 +89,7 @@ class Tokenizer {
   SpecialTokens special_;
   TextList token_bytes_;  // by id
   bool adds_leading_space_;
+  bool adds_space_behind_special_;
   std::vector<int32_t> prefix_;
   std::vector<int32_t> suffix_;
 };

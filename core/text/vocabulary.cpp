@@ -147,6 +147,43 @@ void fill_conventional_ids(Vocabulary& v) {
   if (v.model == "bert" && v.bos < 0) v.bos = v.cls;
 }
 
+AddedToken& added_token(Vocabulary& v, int32_t id) {
+  const auto at = std::ranges::lower_bound(v.added, id, {}, &AddedToken::id);
+  if (at != v.added.end() && at->id == id) return *at;
+  return *v.added.insert(at, AddedToken{id});
+}
+
+// Phi-3's tokens take the white space behind them, which its files tell by their name alone.
+bool is_phi3(MetadataView metadata) {
+  const auto named = metadata.get_or<std::string_view>("general.name", "");
+  std::string name(named.ok() ? *named : "");
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+}
+
+Status read_added(MetadataView metadata, Vocabulary& v) {
+  bool has_flags = false;
+  for (const auto& [key, flag] : kAddedTokenFlags) {
+    if (!metadata.contains(key)) continue;
+    has_flags = true;
+    BP_ASSIGN(const auto ids, metadata.array<int64_t>(key));
+    for (uint64_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 0 || ids[i] >= v.n_tokens()) {
+        return invalid_argument(fmt::format("{}[{}] is {}, but the vocabulary has {} tokens", key,
+                                            i, ids[i], v.n_tokens()));
+      }
+      added_token(v, static_cast<int32_t>(ids[i])).*flag = true;
+    }
+  }
+  if (has_flags || !is_phi3(metadata)) return {};
+  for (int32_t id = 0; id < v.n_tokens(); ++id) {
+    const std::string_view text = v.tokens[static_cast<size_t>(id)];
+    const bool is_plain = text == "<unk>" || text == "<s>" || text == "<|endoftext|>";
+    if (is_matched_whole(v.type(id)) && !is_plain) added_token(v, id).takes_space_behind = true;
+  }
+  return {};
+}
+
 Status check_length(std::string_view key, size_t length, size_t n_tokens) {
   if (length == 0 || length == n_tokens) return {};
   return invalid_argument(
@@ -250,6 +287,7 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
             metadata.get_or<std::string_view>("tokenizer.chat_template.tool_use", ""));
   BP_TRY(check_vocabulary(v));
   find_end_of_generation(v);
+  BP_TRY(read_added(metadata, v));
   return v;
 }
 

@@ -50,6 +50,17 @@ struct AddedToken {
   bool matches_normalized = false;  // looked for in the normalised text
 };
 
+// The keys of GGUF files by which they come and go, of this project's own: arrays of ids.
+struct AddedTokenFlag {
+  const char* key;
+  bool AddedToken::*flag;
+};
+inline constexpr AddedTokenFlag kAddedTokenFlags[] = {
+    {"tokenizer.backplane.lstrip_ids", &AddedToken::takes_space_before},
+    {"tokenizer.backplane.rstrip_ids", &AddedToken::takes_space_behind},
+    {"tokenizer.backplane.single_word_ids", &AddedToken::is_word},
+};
+
 struct Vocabulary {
   std::string model;  // "llama", "gpt2", "bert", "t5" and others; of tokenizer.json its type
   std::string pre;    // pre-tokenizer of "gpt2"; empty when the file names none
@@ -81,7 +92,7 @@ struct Vocabulary {
   std::vector<int32_t> prefix;  // put before every text in place of what add_bos says
   std::vector<int32_t> suffix;  // put behind in place of what add_sep and add_eos say
 
-  std::vector<AddedToken> added;                             // tokens that are more than their text
+  std::vector<AddedToken> added;  // tokens that are more than their text, by ascending id
   std::shared_ptr<const huggingface::Pipeline> huggingface;  // of tokenizer.json, or null
 
   std::vector<int32_t> end_of_generation;  // ascending
@@ -106,7 +117,8 @@ Status check_vocabulary(const Vocabulary& vocabulary);
 // Fills end_of_generation from eos, eot, eom and the well-known texts of such tokens, and makes
 // every member of it a control token, so that it never reaches the reader as text.
 void find_end_of_generation(Vocabulary& vocabulary);
-// Adds further ids to it.
+// Adds further ids to it. Those of ordinary text end an answer where they come, and are split and
+// shown as any other.
 void add_end_of_generation(Vocabulary& vocabulary, const std::vector<int32_t>& ids);
 
 // The byte that the text of a byte token stands for: "<0x0A>" is 10.

@@ -18,6 +18,8 @@ CharacterPieces::CharacterPieces(const Vocabulary& vocabulary, const Pipeline& p
     pieces_.insert(id);
     words_are_apart_ = words_are_apart_ && !has_mark_behind_text(text);
   }
+  // A mark that is no token is unknown, and may be one with an unknown character before it.
+  words_are_apart_ = words_are_apart_ && pieces_.find(kSpaceMark) != kNoToken;
   has_all_bytes_ = std::ranges::find(id_of_byte_, kNoToken) == id_of_byte_.end();
 }
 

@@ -108,6 +108,7 @@ Status Normalizer::add(const Json& step) {
     const bool right = flag_of(step, "strip_right", true);
     steps_.push_back([=](std::string_view text) { return stripped(text, left, right); });
   } else if (type == "Prepend") {
+    prepends_ = true;
     steps_.push_back([prefix = text_of(step, "prepend")](std::string_view text) {
       return (text.empty() ? "" : prefix) + std::string(text);
     });
@@ -132,9 +133,14 @@ Status Normalizer::add(const Json& step) {
   return {};
 }
 
+// Replacements of replacements may grow without end; no vocabulary's do.
 std::string Normalizer::apply(std::string_view text) const {
+  constexpr size_t kMostGrowth = 64, kAnySize = 4096;
   std::string out(text);
-  for (const Step& step : steps_) out = step(out);
+  for (const Step& step : steps_) {
+    if (out.size() > kAnySize + kMostGrowth * text.size()) break;
+    out = step(out);
+  }
   return out;
 }
 

@@ -25,6 +25,8 @@ class Normalizer {
   // Appends what SentencePiece does to spaces: one of each run stays, none at the ends.
   void add_collapse();
 
+  // Whether it puts something before every text.
+  [[nodiscard]] bool prepends() const { return prepends_; }
   [[nodiscard]] bool is_identity() const { return steps_.empty(); }
   [[nodiscard]] std::string apply(std::string_view text) const;
   // The charsmap that its first step applies, or empty.
@@ -37,6 +39,7 @@ class Normalizer {
 
   std::vector<Step> steps_;
   std::string charsmap_;
+  bool prepends_ = false;
 };
 
 }  // namespace bp::text::huggingface

@@ -22,7 +22,7 @@ Result<Pattern> Pattern::of_regex(const std::string& regex) {
     pattern.finder_ = finders[0];
     return pattern;
   }
-  BP_ASSIGN(pattern.regex_, Regex::compile(regex));
+  BP_ASSIGN(pattern.regex_, Regex::compile_oniguruma(regex));
   return pattern;
 }
 

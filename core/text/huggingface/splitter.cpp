@@ -14,9 +14,7 @@ constexpr const char* kGpt2Regex =
 // ASCII symbols count as punctuation, as in BERT.
 constexpr const char* kPunctuationRegex = R"([\p{P}$+<=>^`|~])";
 // \w+|[^\w\s]+ where \w is as in Unicode's annex on regular expressions.
-constexpr const char* kWordsRegex =
-    R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}]+|)"
-    R"([^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\s]+)";
+constexpr const char* kWordsRegex = R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)";
 
 bool is_null_or_empty(const Json* json) {
   return json == nullptr || json->is_null();
@@ -137,6 +135,13 @@ Result<Splitter::Behavior> Splitter::behavior_of(const Json& step, const char* f
   if (name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return Behavior::kMergedWithNext;
   return unknown_type("a split's behavior", name);
+}
+
+bool Splitter::prepends_always() const {
+  return std::ranges::any_of(steps_, [](const Step& step) {
+    return step.kind == Kind::kPrefixSpace ||
+           (step.kind == Kind::kMetaspace && step.prepend == Prepend::kAlways);
+  });
 }
 
 void Splitter::find_plain() {

@@ -19,6 +19,9 @@ class Splitter {
   // Whether pieces are bytes that the vocabulary writes in the alphabet of byte-level BPE.
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
 
+  // Whether every text gets a space before it, those behind special tokens, too.
+  [[nodiscard]] bool prepends_always() const;
+
   // The matchers that do all of it; none where there is more to do.
   [[nodiscard]] std::span<const PieceFinder> plain_finders() const { return plain_.passes(); }
 

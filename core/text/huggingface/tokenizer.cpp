@@ -41,7 +41,9 @@ class HuggingFaceTokenizer final : public Tokenizer {
     BP_ASSIGN(SpecialTokens normalized, normalized_tokens(vocabulary, pipeline));
     auto bytes = render_tokens(vocabulary, pipeline);
     const bool leading_space = pipeline.decoder.drops_leading_space();
-    Parts parts{std::move(vocabulary), std::move(special), std::move(bytes), leading_space};
+    const bool always = pipeline.splitter.prepends_always() || pipeline.normalizer.prepends();
+    Parts parts{std::move(vocabulary), std::move(special), std::move(bytes), leading_space,
+                leading_space && always};
     return std::unique_ptr<Tokenizer>(
         new HuggingFaceTokenizer(std::move(parts), std::move(normalized)));
   }

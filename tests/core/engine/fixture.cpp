@@ -166,7 +166,7 @@ void EngineTest::start(const EngineOptions& options) {
                     .logits_output = 0,
                     .runs_ahead = model.runs_ahead,
                     .tokenizer = tokenizer.get(),
-                    .end_of_generation = {kEos},
+                    .end_of_generation = options.end_of_generation,
                     .executable = std::move(compiled.executable),
                     .transfer = compiled.transfer,
                     .n_kv_groups = 1,

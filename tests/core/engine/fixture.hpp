@@ -68,6 +68,7 @@ struct EngineOptions {
   const bp_scheduler_factory* scheduler = nullptr;  // null: the fcfs plugin
   plugin::ParamMap defaults{{"temperature", 0.0}};
   plugin::ThreadTeam* team = nullptr;
+  std::vector<int32_t> end_of_generation = {kEos};
 };
 
 class EngineTest : public ::testing::Test {

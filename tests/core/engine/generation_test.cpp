@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "fixture.hpp"
@@ -12,6 +13,7 @@
 namespace bp::engine::testing {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
@@ -87,6 +89,21 @@ TEST_F(GenerationTest, EndOfGenerationIsNoPartOfTheText) {
   Request endless = make_request({5}, 6);
   endless.ignore_eos = true;
   EXPECT_EQ(run(endless).tokens.size(), 6u);
+}
+
+// A tokenizer may have more tokens than the model has logits: what follows a row is another's.
+TEST_F(GenerationTest, EndsBeyondTheLogitsTouchNothing) {
+  model.max_candidates = 0;  // rows come as logits
+  EngineOptions options;
+  const auto n_vocab = static_cast<int32_t>(model.n_vocab);
+  options.end_of_generation = {kEos, n_vocab, n_vocab + 1, -1};
+  start(options);
+  Request waits = make_request(make_prompt(6, 9), 12), other = make_request(make_prompt(7, 9), 12);
+  waits.min_tokens = 12;
+  other.logit_bias = {{0, 100.0f}};
+  const auto sinks = submit_together({waits, other});
+  EXPECT_EQ(sinks[0]->wait()[0].tokens.size(), 12u);
+  EXPECT_THAT(sinks[1]->wait()[0].tokens, Each(0));
 }
 
 TEST_F(GenerationTest, StopTokensEndWithoutText) {
@@ -238,6 +255,32 @@ TEST_F(GenerationTest, ForksSurvivePreemption) {
   start(options);
   const auto roomy = submit(request)->wait(4);
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(tight[i].tokens, roomy[i].tokens) << i;
+}
+
+// Penalties leave none of a choice's own tokens among the best, and say nothing of the others'.
+TEST_F(GenerationTest, ForksHaveHistoriesOfTheirOwn) {
+  Request request = make_request(make_prompt(9, 18), 60);
+  request.sampling = {{"temperature", 2.0},
+                      {"top_k", int64_t{8}},
+                      {"repeat_penalty", 100.0},
+                      {"repeat_last_n", int64_t{-1}}};
+  request.n = 6;
+  start();
+  std::set<int32_t> seen;
+  bool is_shared = false;
+  for (const Answer& answer : submit(request)->wait(6)) {
+    const std::set<int32_t> own(answer.tokens.begin(), answer.tokens.end());
+    EXPECT_EQ(own.size(), answer.tokens.size());
+    for (size_t i = 1; i < answer.tokens.size(); ++i) {
+      is_shared = is_shared || seen.contains(answer.tokens[i]);
+    }
+    seen.insert(own.begin(), own.end());
+  }
+  EXPECT_TRUE(is_shared);
+  request.sampling.erase("repeat_penalty");
+  request.n = 1;
+  const auto tokens = run(request).tokens;
+  EXPECT_LT(std::set<int32_t>(tokens.begin(), tokens.end()).size(), tokens.size());
 }
 
 TEST_F(GenerationTest, HigherPriorityRunsFirst) {

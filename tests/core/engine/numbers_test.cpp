@@ -166,7 +166,24 @@ TEST(StepBudgetTest, KeepsStepsWithinTheLimit) {
   EXPECT_EQ(budget.tokens(0), 4096u);
   budget.observe(4096, 4096 * 100'000ULL);
   EXPECT_EQ(budget.tokens(0), 5u);
-  EXPECT_EQ(budget.tokens(9), 9u);
+  EXPECT_EQ(budget.tokens(9), 12u);  // and prompts go on
+}
+
+// A process that was stopped for a while, or a first step that read the file from a disk.
+TEST(StepBudgetTest, RecoversFromOneSlowStepHoweverFewTokensStepsHaveThen) {
+  for (const uint64_t slow_us : {6'000'000, 60'000'000}) {
+    StepBudget budget(500'000, 512);
+    budget.observe(64, 64 * 1000);
+    budget.observe(512, slow_us);
+    EXPECT_LE(budget.tokens(0), 42u);
+    for (int i = 0; i < 200; ++i) budget.observe(std::min(budget.tokens(1), 5u), 20'000);
+    EXPECT_GT(budget.tokens(0), 32u) << slow_us;
+    for (int i = 0; i < 40; ++i) {
+      const uint32_t n = budget.tokens(1);
+      budget.observe(n, 20'000 + n * 500);
+    }
+    EXPECT_EQ(budget.tokens(0), 512u) << slow_us;
+  }
 }
 
 TEST(StepBudgetTest, DecodesSayNothingAboutPrompts) {

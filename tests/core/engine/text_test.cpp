@@ -76,6 +76,19 @@ TEST(StopMatcherTest, FirstOfSeveralWinsAndNothingFollows) {
   EXPECT_EQ(matcher.flush(), "");
 }
 
+TEST(StopMatcherTest, TheFirstToBeCompleteWinsWhereverItIsCut) {
+  for (const std::vector<std::string>& pieces : {std::vector<std::string>{"xabcd"},
+                                                 {"xa", "bcd"},
+                                                 {"xab", "c", "d"},
+                                                 {"x", "a", "b", "cd"}}) {
+    StopMatcher matcher({"abcd", "bc", "abc"});
+    std::string out;
+    for (const std::string& piece : pieces) out += matcher.push(piece);
+    EXPECT_EQ(out, "x");
+    EXPECT_EQ(matcher.found(), "abc");
+  }
+}
+
 TEST(StopMatcherTest, EveryCutGivesTheSameText) {
   const std::string text = "aaabaabaaacaab";
   for (size_t i = 0; i <= text.size(); ++i) {

@@ -248,6 +248,9 @@ TEST_F(ChatTest, SamplersNameTheChain) {
   const Client unread = chat("Hi", {{"samplers", {"temperature"}}, {"top_k", 3}});
   EXPECT_EQ(unread->response.status, 400);
   EXPECT_EQ(unread->json()["error"]["param"], "top_k");
+  const Client twice = chat("Hi", {{"samplers", {"top_k", "temperature", "samplers/top_k"}}});
+  EXPECT_EQ(twice->response.status, 400);
+  EXPECT_EQ(twice->json()["error"]["param"], "samplers");
   const Client unknown = chat("Hi", {{"samplers", {"temprature"}}});
   EXPECT_EQ(unknown->response.status, 400);
   EXPECT_EQ(unknown->json()["error"]["param"], "samplers");

@@ -1,3 +1,4 @@
+#include <set>
 #include <string>
 
 #include "fixture.hpp"
@@ -34,6 +35,23 @@ TEST_F(CompletionTest, SeveralPromptsWithSeveralChoices) {
   }
   EXPECT_EQ(body["usage"]["prompt_tokens"], 6);
   EXPECT_EQ(body["usage"]["completion_tokens"], 12);
+}
+
+TEST_F(CompletionTest, PromptsWithoutASeedDrawByTheirOwn) {
+  model.script = nullptr;
+  const auto texts = [&](const Json& more) {
+    Json fields = {{"max_tokens", 12}, {"temperature", 1.5}};
+    fields.update(more);
+    std::set<std::string> different;
+    const Json answer = complete({"abc", "abc", "abc"}, fields)->json();
+    EXPECT_TRUE(answer.contains("choices")) << answer;
+    for (const Json& choice : answer["choices"]) {
+      different.insert(choice["text"].get<std::string>());
+    }
+    return different.size();
+  };
+  EXPECT_EQ(texts(Json::object()), 3u);
+  EXPECT_EQ(texts({{"seed", 3}}), 1u);
 }
 
 TEST_F(CompletionTest, SpecialTokensInAPromptAreTokens) {

@@ -203,6 +203,10 @@ TEST_F(ValidationTest, NeutralAndNullValuesAreAccepted) {
                         {"metadata", Json::object()},
                         {"top_n_sigma", -1},
                         {"dry_multiplier", 0.0},
+                        {"dry_base", 1.75},
+                        {"xtc_probability", 0},
+                        {"xtc_threshold", 0.1},
+                        {"regex", ""},
                         {"temperature", 0},
                         {"stream", false},
                         {"stream_options", Json::object()}};

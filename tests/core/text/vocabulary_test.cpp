@@ -83,6 +83,13 @@ TEST(Vocabulary, EndOfGenerationByIdAndByText) {
   EXPECT_THAT(channels.end_of_generation, ElementsAre(1, 2));
   EXPECT_EQ(channels.type(1), TokenType::kControl);
   EXPECT_EQ(channels.type(3), TokenType::kNormal);
+
+  // What another file names may be ordinary text.
+  channels.types[0] = TokenType::kUserDefined;
+  add_end_of_generation(channels, {0, 3, 99});
+  EXPECT_THAT(channels.end_of_generation, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(channels.type(0), TokenType::kControl);
+  EXPECT_EQ(channels.type(3), TokenType::kNormal);
 }
 
 TEST(Vocabulary, ArraysHaveOneLength) {
