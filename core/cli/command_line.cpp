@@ -1,14 +1,20 @@
 #include "core/cli/command_line.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
+#include "core/base/nearest.hpp"
 #include "core/cli/commands.hpp"
 #include "core/model/map_guard.hpp"
 #include "core/quantize/mixture.hpp"
@@ -17,6 +23,7 @@ namespace bp::cli {
 
 namespace {
 
+constexpr uint32_t kMostTokens = 1u << 24;  // of a context
 constexpr int kDone = 0, kFailed = 1, kWrongCommandLine = 2;
 constexpr const char* kModelHelp = "a model file, or a folder of a Hugging Face checkpoint";
 constexpr const char* kSetHelp = "KEY=VALUE: a key of the backend, as in its configuration";
@@ -31,6 +38,40 @@ void set_up_log() {
   log->set_pattern("%H:%M:%S.%e %^%l%$ %v");
   log->set_level(spdlog::level::warn);
   spdlog::set_default_logger(log);
+}
+
+// Refuses what CLI11 would take for 0, or wrap around.
+template <class Number>
+std::string check_number(const std::string& text) {
+  Number value;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (stop == end && error == std::errc()) return "";
+  return "'" + text + "' is no number that fits";
+}
+
+template <class Number>
+CLI::Validator number_validator() {
+  return CLI::Validator(check_number<Number>, "");
+}
+
+template <class Number>
+CLI::Option* add_number(CLI::App& sub, const char* name, Number& number, const char* help) {
+  return sub.add_option(name, number, help)->check(number_validator<Number>());
+}
+CLI::Option* add_number(CLI::App& sub, const char* name, std::optional<uint64_t>& number,
+                        const char* help) {
+  return sub.add_option(name, number, help)->check(number_validator<uint64_t>());
+}
+
+// Numbers with commas between, in one argument: the next one is another's.
+template <class Number>
+CLI::Option* add_list(CLI::App& sub, const char* name, std::vector<Number>& numbers,
+                      const char* help) {
+  return sub.add_option(name, numbers, help)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(number_validator<Number>());
 }
 
 std::string known_mixture(const std::string& name) {
@@ -50,15 +91,16 @@ void add_run(CLI::App& app, RunOptions& o, Command& command) {
   sub->add_option("MODEL", o.model, kModelHelp)->required();
   sub->add_option("--prompt", o.prompt, "the user's message, or with --raw the text to continue");
   sub->add_flag("--raw", o.raw, "continue the prompt as it is, without the chat template");
-  sub->add_option("--max-tokens", o.max_tokens, "stop after so many tokens (0: no limit)");
+  add_number(*sub, "--max-tokens", o.max_tokens, "stop after so many tokens (0: no limit)");
   sub->add_option("--temperature", o.temperature, "0 always takes the likeliest token")
       ->check(CLI::Range(0.0, 100.0));
-  sub->add_option("--seed", o.seed, "the same seed gives the same text");
-  sub->add_option("--context", o.context, "tokens of prompt and answer (0: as memory allows)");
+  add_number(*sub, "--seed", o.seed, "the same seed gives the same text");
+  add_number(*sub, "--context", o.context, "tokens of prompt and answer (0: as memory allows)")
+      ->check(CLI::Range(0u, kMostTokens));
   sub->add_option("--backend", o.backend, "the backend plugin")->default_val("cpu");
-  sub->add_option("--set", o.backend_keys, kSetHelp);
-  sub->add_option("--override", o.overrides, kOverrideHelp);
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
+  sub->add_option("--set", o.backend_keys, kSetHelp)->allow_extra_args(false);
+  sub->add_option("--override", o.overrides, kOverrideHelp)->allow_extra_args(false);
+  add_number(*sub, "--threads", o.n_threads, "threads to compute with (0: one per core)");
   sub->callback([&] { command = [&] { return run(o); }; });
 }
 
@@ -105,9 +147,9 @@ void add_model_options(CLI::App& sub, ModelOptions& o) {
   sub.add_option("--kv", o.kv_types, kKvHelp);
   sub.add_option("--quantize", o.quantize, "quantise the weights while they are loaded: Q8_0, ...")
       ->check(known_mixture);
-  sub.add_option("--set", o.backend_keys, kSetHelp);
-  sub.add_option("--override", o.overrides, kOverrideHelp);
-  sub.add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
+  sub.add_option("--set", o.backend_keys, kSetHelp)->allow_extra_args(false);
+  sub.add_option("--override", o.overrides, kOverrideHelp)->allow_extra_args(false);
+  add_number(sub, "--threads", o.n_threads, "threads to compute with (0: one per core)");
 }
 
 void add_perplexity(CLI::App& app, PerplexityOptions& o, Command& command) {
@@ -117,7 +159,7 @@ void add_perplexity(CLI::App& app, PerplexityOptions& o, Command& command) {
   sub->add_option("--context", o.context,
                   "tokens of a window, whose later half is scored; what is left over is not")
       ->capture_default_str()
-      ->check(CLI::Range(2u, 1u << 24));
+      ->check(CLI::Range(2u, kMostTokens));
   sub->add_flag("--json", o.json, "as JSON");
   sub->callback([&] { command = [&] { return perplexity(o); }; });
 }
@@ -125,28 +167,31 @@ void add_perplexity(CLI::App& app, PerplexityOptions& o, Command& command) {
 void add_logits(CLI::App& app, LogitsOptions& o, Command& command) {
   auto* sub = app.add_subcommand("logits", "the logits behind the last of some tokens, as JSON");
   add_model_options(*sub, o.model);
-  sub->add_option("--tokens", o.tokens, "token ids, as 1,2,3")->required()->delimiter(',');
+  add_list(*sub, "--tokens", o.tokens, "token ids, as 1,2,3")->required();
   sub->callback([&] { command = [&] { return logits(o); }; });
 }
 
 void add_bench(CLI::App& app, BenchOptions& o, Command& command) {
   auto* sub = app.add_subcommand("bench", "measure prefill and decode in tokens per second");
   add_model_options(*sub, o.model);
-  const auto most_tokens = CLI::Range(0u, 1u << 24);
+  const auto most_tokens = CLI::Range(0u, kMostTokens);
   sub->add_option("--prompt", o.n_prompt, "tokens of prefill")
       ->capture_default_str()
       ->check(most_tokens);
   sub->add_option("--generate", o.n_generate, "tokens of decode per sequence")
       ->capture_default_str()
       ->check(most_tokens);
-  sub->add_option("--sequences", o.sequences, "sequences decoding at once, as 1,4,16")
-      ->delimiter(',')
+  add_list(*sub, "--sequences", o.sequences, "sequences decoding at once, as 1,4,16")
       ->check(CLI::Range(1u, 4096u));
-  sub->add_option("--depth", o.depths, "tokens already in the context, as 0,4096")
-      ->delimiter(',')
+  add_list(*sub, "--depth", o.depths, "tokens already in the context, as 0,4096")
       ->check(most_tokens);
   sub->add_flag("--json", o.json, "as JSON");
-  sub->callback([&] { command = [&] { return bench(o); }; });
+  sub->callback([&] {
+    if (o.n_prompt == 0 && o.n_generate == 0) {
+      throw CLI::ValidationError("--prompt and --generate are both 0: nothing is left to measure");
+    }
+    command = [&] { return bench(o); };
+  });
 }
 
 void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
@@ -160,7 +205,7 @@ void add_quantize(CLI::App& app, QuantizeOptions& o, Command& command) {
       ->check(known_mixture);
   sub->add_flag("--pure", o.pure, "the same type for all weights");
   sub->add_option("--imatrix", o.imatrix, "which columns count, as `backplane imatrix` measures");
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
+  add_number(*sub, "--threads", o.n_threads, "threads to compute with (0: one per core)");
   sub->callback([&, out, dry_run] {
     if (out->empty() == dry_run->empty())
       throw CLI::ValidationError("give either OUT or --dry-run");
@@ -176,10 +221,10 @@ void add_imatrix(CLI::App& app, ImatrixOptions& o, Command& command) {
   sub->add_option("--context", o.context, "tokens of a window; what is left over is not run")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1u << 20));
-  sub->add_option("--chunks", o.n_chunks, "windows to run (0: all)");
+  add_number(*sub, "--chunks", o.n_chunks, "windows to run (0: all)");
   sub->add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
-  sub->add_option("--threads", o.n_threads, "threads to compute with (0: one per core)");
+  add_number(*sub, "--threads", o.n_threads, "threads to compute with (0: one per core)");
   sub->callback([&] { command = [&] { return imatrix(o); }; });
 }
 
@@ -204,15 +249,13 @@ void add_simulate(CLI::App& app, SimulateOptions& o, Command& command) {
       ->required();
   sub->add_option("--scheduler", o.scheduler, "the scheduler plugin")->required();
   sub->add_option("--set", o.settings, "KEY=VALUE of the scheduler's configuration; repeatable")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   sub->add_option("--plugin-path", o.plugin_path, "a folder with plugins; repeatable")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   sub->add_option("--cost", o.cost,
                   "what a step costs: a file of `backplane bench --json`, or YAML with step_us");
   add_limits(*sub, o.limits);
-  sub->add_option("--seed", o.seed, "of a synthetic trace, instead of its own");
+  add_number(*sub, "--seed", o.seed, "of a synthetic trace, instead of its own");
   sub->add_option("--plot", o.plot, "write a picture (SVG) to this file");
   sub->add_flag("--json", o.json, "as JSON");
   sub->callback([&] { command = [&] { return simulate(o); }; });
@@ -232,6 +275,16 @@ struct AllOptions {
   ImatrixOptions imatrix;
   SimulateOptions simulate;
 };
+
+// A word that is no command; all begin with one.
+void check_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  const bool is_option = word.empty() || word[0] == '-';
+  if (is_option || std::ranges::find(known, word) != known.end()) return;
+  throw CLI::ValidationError("there is no command '" + word + "'" +
+                             base::nearest_hint(word, known));
+}
 
 // Standard output that cannot be written, and memory that runs out, are failures like others.
 Status guarded(const Command& command) {
@@ -277,6 +330,7 @@ int run_command_line(int argc, char** argv) {
   add_imatrix(app, options.imatrix, command);
   add_simulate(app, options.simulate, command);
   try {
+    check_command(app, argc > 1 ? argv[1] : "");
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kDone : kWrongCommandLine;

@@ -1,5 +1,6 @@
 #include "core/cli/text_tokens.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -11,6 +12,8 @@ namespace bp::cli {
 namespace {
 
 Result<std::string> read_text(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return io_error(path + " is a folder");
   std::ifstream file(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   if (!file) return io_error(path + " cannot be read");

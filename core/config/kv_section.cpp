@@ -62,7 +62,7 @@ Status read_kv(const Yaml& section, Backend& backend) {
   if (const auto memory = section.find("memory"); memory && !is_auto(*memory)) {
     BP_ASSIGN(const std::string text, memory->as_string());
     backend.kv_bytes = parse_size(text);
-    if (!backend.kv_bytes) {
+    if (backend.kv_bytes.value_or(0) == 0) {
       return memory->error(fmt::format("'{}' is no size, as 2GiB is, nor auto", text));
     }
   }

@@ -18,6 +18,7 @@
 #include "core/plugin/catalog.hpp"
 #include "core/quantize/mixture.hpp"
 #include "core/text/chat_output/dialect.hpp"
+#include "core/text/chat_template.hpp"
 
 namespace bp::config {
 
@@ -132,6 +133,8 @@ Status read_sampler(const Yaml& yaml, const Catalog& catalog, Sampler& out) {
   const Yaml place = section ? section->find("chain").value_or(*section) : yaml;
   for (const std::string& stage : out.chain) {
     BP_TRY(at(place, catalog.find_stage(stage).status()));
+    if (std::ranges::count(out.chain, stage) == 1) continue;
+    return place.error(fmt::format("sampler stage '{}' is named twice", stage));
   }
   return {};
 }
@@ -151,7 +154,7 @@ Status read_template(const Yaml& section, const std::string& folder, Model& mode
   model.chat_template.assign(std::istreambuf_iterator<char>(in), {});
   if (!in.good() && !in.eof()) return file->error(fmt::format("'{}' cannot be read", path));
   if (model.chat_template.empty()) return file->error(fmt::format("'{}' is empty", path));
-  return {};
+  return at(*file, text::ChatTemplate::create(model.chat_template, {}).status());
 }
 
 Status read_chat(const Yaml& yaml, const std::string& folder, Model& model) {
@@ -213,6 +216,7 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
     }
   }
   BP_TRY(read_count(yaml, "context", kMaxContext, model.context));
+  if (model.context == 1) return yaml.find("context")->error("must be at least 2");
   if (const auto cache = yaml.find("prefix_cache")) {
     BP_ASSIGN(model.prefix_cache, cache->as_bool());
   }

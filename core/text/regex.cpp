@@ -47,10 +47,12 @@ bool has_nested_classes(std::string_view pattern) {
 }
 
 // What a word is made of: letters, marks, decimal digits, connecting punctuation, and symbols that
-// count as letters. PCRE2's \w lacks the marks and has other numbers.
+// count as letters; outside of classes the other numbers of Latin-1, too. PCRE2's \w lacks the
+// marks and has all numbers.
 constexpr std::string_view kWordMembers =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169})"
-    R"(\x{1f170}-\x{1f189})";
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9})"
+    R"(\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+constexpr std::string_view kLatinNumbers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 
 bool compiles(const std::string& pattern) {
   int error = 0;
@@ -64,6 +66,7 @@ bool compiles(const std::string& pattern) {
 // A property's braces and what stands in them. A script's name means its own characters, not those
 // that it shares with others.
 std::string property_of(std::string_view braces) {
+  if (braces.size() < 2) return std::string(braces);
   const bool is_negated = braces.starts_with("{^");
   const size_t name_at = is_negated ? 2 : 1;
   const std::string of_script = "{sc:" + std::string(braces.substr(name_at));
@@ -73,12 +76,12 @@ std::string property_of(std::string_view braces) {
 
 // One escape of a pattern, for PCRE2; empty where there is none that means the same.
 std::string escape_of(std::string_view escape, bool in_class) {
-  const std::string members(kWordMembers);
+  const std::string members = std::string(kWordMembers) + std::string(kLatinNumbers);
   const std::string behind = "(?<=[" + members + "])", not_behind = "(?<![" + members + "])";
   const std::string before = "(?=[" + members + "])", not_before = "(?![" + members + "])";
   switch (escape[1]) {
     case 'w':
-      return in_class ? members : "[" + members + "]";
+      return in_class ? std::string(kWordMembers) : "[" + members + "]";
     case 'W':
       return in_class ? "" : "[^" + members + "]";
     case 'b':
@@ -117,10 +120,7 @@ Result<std::string> translate_escapes(std::string_view pattern) {
       continue;
     }
     const std::string_view escape = rest.substr(0, escape_size(rest));
-    const bool has_braces = escape.size() > 2;
-    const bool is_property = escape[1] == 'p' || escape[1] == 'P';
-    const std::string told =
-        is_property && !has_braces ? std::string(escape) : escape_of(escape, in_class);
+    const std::string told = escape_of(escape, in_class);
     if (told.empty()) {
       return unsupported(fmt::format("regular expression '{}': {}{}", pattern, escape,
                                      in_class ? " in a class of characters" : ""));

@@ -57,6 +57,12 @@ class ExitCodes(CommandTest):
             ["perplexity", TINY, "text", "--context", "1"],
             ["run", TINY, "--temperature", "-1"],
             ["bench", TINY, "--sequences", "0"],
+            ["bench", TINY, "--prompt", "0", "--generate", "0"],
+            ["run", TINY, "--prompt", "a", "--max-tokens", ""],
+            ["run", TINY, "--prompt", "a", "--seed", "-1"],
+            ["run", TINY, "--prompt", "a", "--seed", "18446744073709551616"],
+            ["run", TINY, "--prompt", "a", "--context", "4294967295"],
+            ["logits", TINY, "--tokens", ""],
         ]
         for arguments in wrong:
             with self.subTest(arguments=arguments):
@@ -64,6 +70,14 @@ class ExitCodes(CommandTest):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(done.stdout, b"")
                 self.assertNotEqual(done.stderr, b"")
+
+    def test_a_command_that_is_none_is_named(self):
+        self.assertIn(b"'serv'; nearest: serve", backplane("serv").stderr)
+
+    def test_options_may_stand_before_the_model(self):
+        for options in [["--set", "prepare=none"], ["--tokens", "1,2"]]:
+            others = ["--tokens", "1,2"] if options[0] == "--set" else ["--backend", "reference"]
+            self.assert_done(backplane("logits", *options, TINY, *others))
 
     def test_other_failures_are_1_and_name_the_file(self):
         for name in ["inspect", "tokenize", "render", "bench", "run", "serve"]:
@@ -257,6 +271,7 @@ class Perplexity(CommandTest):
             self.assert_one_clear_line(done, "short", "two tokens")
         done = backplane("perplexity", TINY, "/nowhere/text")
         self.assert_one_clear_line(done, "/nowhere/text")
+        self.assert_one_clear_line(backplane("perplexity", TINY, self.folder), self.folder)
 
 
 class Tokenize(CommandTest):

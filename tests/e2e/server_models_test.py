@@ -172,6 +172,16 @@ class LittleMemory(ServerTest):
         self.server.wait_idle()
 
 
+class StepsOfFewTokens(unittest.TestCase):
+    def test_serve_all_the_same(self):
+        answers = []
+        for n in [1, 3, 64]:
+            with Server(tiny_model(scheduler={"max_step_tokens": n})) as server:
+                answer = server.complete("Once upon a time", max_tokens=8)
+                answers.append(answer["choices"][0]["text"])
+        self.assertEqual(answers, answers[:1] * 3)
+
+
 class BlockSizes(unittest.TestCase):
     def test_one_that_the_backend_does_not_keep_is_named(self):
         for asked, kept in [(20, 64), (96, 96)]:

@@ -26,6 +26,7 @@ class ConfigTest : public ::testing::Test {
   ConfigTest() {
     fs::create_directory(folder_ / "plugins");
     write("model.gguf", "weights");
+    write("broken.jinja", "{% if %}");
     write_plugin("gguf", "kinds: [bp.format/1]");
     write_plugin("fcfs",
                  "kinds: [bp.scheduler/1]\nconfig: {watermark: {type: float, default: 0.1, "
@@ -211,6 +212,11 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
        "models[0].chat.output: there is no dialect 'hermse'; nearest: hermes"},
       {"MODEL    chat: {template: none.jinja}\n", "models[0].chat.template: '"},
       {"MODEL    chat: {template: .}\n", "models[0].chat.template: '"},
+      {"MODEL    chat: {template: broken.jinja}\n", "config.yaml:4:22: models[0].chat.template: "},
+      {"MODEL    context: 1\n", "config.yaml:4:14: models[0].context: must be at least 2"},
+      {"MODEL    backend: {kv: {memory: 0}}\n", "'0' is no size"},
+      {"MODEL    sampler: {chain: [top_k, temperature, top_k]}\n",
+       "models[0].sampler.chain: sampler stage 'top_k' is named twice"},
       {"models: [\n", "config.yaml:"},
       {"models: {a: b}\n", "models: must be a list"},
       {"models: &a [*a]\n", "config.yaml:"},

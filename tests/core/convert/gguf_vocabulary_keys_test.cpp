@@ -29,5 +29,22 @@ TEST(GgufVocabularyKeys, CollapsedSpacesOfBpeStayCollapsed) {
   }
 }
 
+TEST(GgufVocabularyKeys, WhiteSpaceOfAddedTokensStaysTheirs) {
+  text::Vocabulary v;
+  v.model = "gpt2";
+  v.pre = "gpt-2";
+  v.tokens = {"a", "b", "<m>", "<n>"};
+  v.types = {text::TokenType::kNormal, text::TokenType::kNormal, text::TokenType::kControl,
+             text::TokenType::kControl};
+  v.added = {{.id = 2, .takes_space_behind = true}, {.id = 3, .takes_space_before = true}};
+  MetadataTable metadata;
+  put_vocabulary(v, metadata);
+  auto read = text::read_vocabulary({metadata.entries()});
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const auto tokenizer = text::Tokenizer::create(*std::move(read));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->encode("a<m> \nb \n<n>a"), (std::vector<int32_t>{0, 2, 1, 3, 0}));
+}
+
 }  // namespace
 }  // namespace bp::convert

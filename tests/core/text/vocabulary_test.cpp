@@ -92,6 +92,31 @@ TEST(Vocabulary, EndOfGenerationByIdAndByText) {
   EXPECT_EQ(channels.type(3), TokenType::kNormal);
 }
 
+TEST(Vocabulary, Phi3sTokensTakeTheSpaceBehindThem) {
+  MetadataBuilder b = gpt2_metadata();
+  EXPECT_TRUE(read_vocabulary(b.entries())->added.empty());
+  b.string("general.name", "Phi-3 Mini");
+  const auto v = read_vocabulary(b.entries());
+  ASSERT_EQ(v->added.size(), 1u);  // <|endoftext|> takes none
+  EXPECT_EQ(v->added[0].id, 3);
+  EXPECT_TRUE(v->added[0].takes_space_behind);
+  EXPECT_FALSE(v->added[0].takes_space_before);
+}
+
+TEST(Vocabulary, FlagsOfAddedTokensHaveKeys) {
+  MetadataBuilder b = gpt2_metadata();
+  b.i64s("tokenizer.backplane.rstrip_ids", {4, 3}).i64s("tokenizer.backplane.lstrip_ids", {4});
+  const auto v = read_vocabulary(b.entries());
+  ASSERT_TRUE(v.ok()) << v.status().message();
+  ASSERT_EQ(v->added.size(), 2u);
+  EXPECT_EQ(v->added[0].id, 3);
+  EXPECT_TRUE(v->added[1].takes_space_behind && v->added[1].takes_space_before);
+  EXPECT_FALSE(v->added[1].is_word);
+  b.i64s("tokenizer.backplane.single_word_ids", {5});
+  EXPECT_EQ(error_of(b),
+            "tokenizer.backplane.single_word_ids[0] is 5, but the vocabulary has 5 tokens");
+}
+
 TEST(Vocabulary, ArraysHaveOneLength) {
   EXPECT_EQ(error_of(gpt2_metadata().i64s("tokenizer.ggml.token_type", {1, 1})),
             "tokenizer.ggml.token_type has 2 elements, but tokenizer.ggml.tokens has 5");

@@ -140,6 +140,15 @@ TEST(Normalizers, PrependAndReplace) {
             "a b c");
 }
 
+TEST(Normalizers, ReplacementsOfReplacementsEnd) {
+  const Json step = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(60, 'a')}};
+  Json bomb = {{"type", "Sequence"}, {"normalizers", Json::array()}};
+  for (int i = 0; i < 8; ++i) bomb["normalizers"].push_back(step);
+  EXPECT_LT(normalized(bomb, "a").size(), 1'000'000u);
+  EXPECT_EQ(normalized(step, "ba").size(), 61u);
+}
+
 TEST(Normalizers, Bert) {
   const Json uncased = {{"type", "BertNormalizer"},
                         {"clean_text", true},
@@ -212,6 +221,33 @@ TEST(Splits, ClassesWithinClassesAreRefused) {
   }
   const Json escaped = split_by({{"Regex", R"([\[\]a]|[[:digit:]]|\[)"}}, "Isolated");
   EXPECT_THAT(split(escaped, "x[1"), ElementsAre("x", "[", "1"));
+}
+
+// What tokenizers, which has Oniguruma's, makes of them.
+TEST(Splits, WordsAndScriptsAreAsOnigurumaHasThem) {
+  const auto pieces = [](const char* regex, const char* text) {
+    return split(split_by({{"Regex", regex}}, "Isolated"), text);
+  };
+  EXPECT_THAT(pieces(R"(\w+)", "\u0939\u093F\u0928\u094D\u0926\u0940 a\u203Fb \u00BD"),
+              ElementsAre("\u0939\u093F\u0928\u094D\u0926\u0940", " ", "a\u203Fb", " ", "\u00BD"));
+  EXPECT_THAT(pieces(R"(\w+)", "a\u200Db \U0001F170n x\u2083"),
+              ElementsAre("a", "\u200D", "b", " ", "\U0001F170n", " ", "x", "\u2083"));
+  EXPECT_THAT(pieces(R"(\W|\bb)", "a\u00BDb \u2083b"), ElementsAre("a\u00BDb", " ", "\u2083", "b"));
+  EXPECT_THAT(pieces(R"([\w']+|\W)", "it's\u00BD"), ElementsAre("it's", "\u00BD"));
+  EXPECT_THAT(pieces(R"(\p{Han}+)", "\u4F60\u597D\u3002\u4E16"),
+              ElementsAre("\u4F60\u597D", "\u3002", "\u4E16"));
+  EXPECT_THAT(pieces(R"([^\P{Han}]+|\p{^Greek})", "\u4F60\u4E16\u03B1"),
+              ElementsAre("\u4F60\u4E16", "\u03B1"));
+  EXPECT_THAT(pieces(R"(\b\p{L}\p{M}*\b)", "a \u0939\u093F \u0939\u093F\u0928"),
+              ElementsAre("a", " ", "\u0939\u093F", " \u0939\u093F\u0928"));
+}
+
+TEST(Splits, PatternsThatMatchNothingAreRefused) {
+  for (const char* regex : {"(?=[A-Z])", "a*", "\\b", "[\\W_]", "[\\B]"}) {
+    const Json json = split_by({{"Regex", regex}}, "Isolated");
+    const Status status = huggingface::Splitter::parse(&json).status();
+    EXPECT_EQ(status.code(), Code::kUnsupported) << regex;
+  }
 }
 
 // Behind ByteLevel bytes are characters, of which some are numbers: \u00F2 is \xC3\xB2, and \xB2 a

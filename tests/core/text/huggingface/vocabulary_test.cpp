@@ -1,5 +1,7 @@
 // Special tokens, added tokens, templates, and files that break a rule.
 
+#include <algorithm>
+
 #include "fixture.hpp"
 
 namespace bp::text {
@@ -41,12 +43,39 @@ TEST(AddedTokens, CanBeWholeWordsAlone) {
               ElementsAre("ab", " ", "a", "b", "x", " ", "x", "a", "b", " ", "ab"));
 }
 
+// The characters that make a word: not all numbers, but joiners and letters in circles.
+TEST(AddedTokens, KnowWhatAWordIs) {
+  const auto tokenizer = make(with_added(added(9, "ab", {{"single_word", true}})));
+  const auto has_token = [&](const std::string& text) {
+    const auto ids = tokenizer->encode(text);
+    return std::ranges::find(ids, 9) != ids.end();
+  };
+  EXPECT_TRUE(has_token("\u2083ab") && has_token("ab\u00B2") && has_token("(ab)"));
+  EXPECT_FALSE(has_token("ab\u200D") || has_token("\U0001F170ab") || has_token("ab\u0903"));
+}
+
 TEST(AddedTokens, AreFoundInTheNormalizedText) {
   Json json = with_added(added(9, "AB", {{"normalized", true}}));
   json["normalizer"] = {{"type", "Lowercase"}};
   EXPECT_THAT(tokens_of(*make(json), "xAbab"), ElementsAre("x", "AB", "AB"));
   json["added_tokens"][0]["normalized"] = false;
   EXPECT_THAT(tokens_of(*make(json), "abAB"), ElementsAre("a", "b", "AB"));
+}
+
+TEST(AddedTokens, GiveBackTheSpaceThatOnlyTheFirstTextLoses) {
+  const std::string mark = "\u2581";
+  Json json = {{"model", bpe({"a", mark, "x"}, {})},
+               {"added_tokens", {added(9, "<m>", {{"special", true}})}},
+               {"pre_tokenizer", {{"type", "Metaspace"}, {"prepend_scheme", "first"}}},
+               {"decoder", {{"type", "Metaspace"}, {"prepend_scheme", "first"}}}};
+  const auto back = [&](const char* text) {
+    const auto tokenizer = make(json);
+    return tokenizer->decode(tokenizer->encode(text), {.special = true});
+  };
+  EXPECT_EQ(back("a<m> x"), "a<m> x");
+  EXPECT_EQ(back("<m>x"), "<m>x");
+  json["pre_tokenizer"]["prepend_scheme"] = "always";
+  EXPECT_EQ(back("a<m>x"), "a<m>x");
 }
 
 TEST(AddedTokens, SpecialOnesAreControl) {
