@@ -60,8 +60,11 @@ Result<Yaml> Yaml::load_file(const std::string& path) {
 
 Result<Yaml> Yaml::load_text(const std::string& text, const std::string& file_name) {
   try {
-    auto node = std::make_shared<const YAML::Node>(YAML::Load(text));
-    return Yaml(std::move(node), std::make_shared<const std::string>(file_name), "");
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    auto node = std::make_shared<const YAML::Node>(documents.empty() ? YAML::Node() : documents[0]);
+    Yaml yaml(std::move(node), std::make_shared<const std::string>(file_name), "");
+    if (documents.size() < 2) return yaml;
+    return yaml.child(documents[1], "").error("a file has one document, and here begins another");
   } catch (const YAML::Exception& e) {
     return invalid_argument(
         fmt::format("{}:{}:{}: {}", file_name, e.mark.line + 1, e.mark.column + 1, e.msg));

@@ -98,6 +98,8 @@ Status read_server(const Yaml& yaml, const std::string& folder, Server& server) 
   }
   if (const auto keys = yaml.find("api_keys")) {
     BP_ASSIGN(const auto items, keys->items());
+    // Without any the server asks for none, which a list that lost its entries does not mean.
+    if (items.empty()) return keys->error("must have a key; leave it out to ask for none");
     for (const Yaml& item : items) {
       BP_ASSIGN(ApiKey key, read_api_key(item, folder));
       server.api_keys.push_back(std::move(key));

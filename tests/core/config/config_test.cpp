@@ -218,6 +218,8 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"MODEL    sampler: {chain: [top_k, temperature, top_k]}\n",
        "models[0].sampler.chain: sampler stage 'top_k' is named twice"},
       {"models: [\n", "config.yaml:"},
+      {"server: {api_keys: []}\nMODEL", "server.api_keys: must have a key"},
+      {"MODEL\n---\nserver: {}\n", "config.yaml:6:1: a file has one document"},
       {"models: {a: b}\n", "models: must be a list"},
       {"models: &a [*a]\n", "config.yaml:"},
   };
