@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/engine/make_sequence.hpp"
 
@@ -82,24 +83,28 @@ void commit_prompt_logprobs(const Planned& planned, Outcome& outcome, const Comm
   c.finish.events.push_back({s.request, s.choice, {}, false, {}, true});
 }
 
-// The other choices begin with this one's blocks, and their own first tokens.
-SequenceList make_forks(Sequence& s, const CommitContext& c) {
-  SequenceList forks;
-  const uint32_t n_forks = std::exchange(s.request->n_forks, 0);
-  for (uint32_t i = 1; i <= n_forks; ++i) {
-    auto chain = s.chain.clone();
-    const Status copied = chain.status();
-    auto fork = make_fork(s, i, copied.ok() ? std::move(chain).value() : SamplerChain());
+// The other choices begin with this one's blocks, and their own first tokens. Each that has come
+// into being is among the sequences, whatever is thrown then.
+Status add_forks(Sequence& s, SequenceList& sequences, const CommitContext& c) {
+  RequestState& request = *s.request;
+  std::vector<SamplerChain> chains;
+  for (uint32_t i = 0; i < request.n_forks; ++i) {
+    BP_ASSIGN(SamplerChain chain, s.chain.clone());
+    chains.push_back(std::move(chain));
+  }
+  sequences.reserve(sequences.size() + chains.size());
+  for (SamplerChain& chain : chains) {
+    auto fork = make_fork(s, request.next_choice(), std::move(chain));
     fork->table = c.finish.kv.fork(s.table, s.n_computed);
     fork->n_computed = s.n_computed;
     fork->state = Sequence::State::kRunning;
-    if (!copied.ok()) fail(*fork, copied, c);
-    forks.push_back(std::move(fork));
+    sequences.push_back(std::move(fork));
+    --request.n_forks;
   }
-  return forks;
+  return {};
 }
 
-void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new_forks,
+void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& sequences,
                      const CommitContext& c) {
   Sequence& s = *planned.sequence;
   if (!outcome.error.ok()) return fail(s, outcome.error, c);
@@ -112,35 +117,29 @@ void commit_sequence(const Planned& planned, Outcome& outcome, SequenceList& new
     return finish(s, {FinishReason::kLength, {}, {}, {}}, c.finish);
   }
   if (outcome.draws.empty()) return;
-  SequenceList forks = make_forks(s, c);
+  const size_t first_fork = sequences.size();
+  if (const Status added = add_forks(s, sequences, c); !added.ok()) return fail(s, added, c);
   append(s, outcome.draws[0], c);
-  for (size_t i = 0; i < forks.size(); ++i) {
-    const bool runs = forks[i]->state == Sequence::State::kRunning;
-    if (runs) append(*forks[i], outcome.draws[i + 1], c);
+  for (size_t i = first_fork; i < sequences.size(); ++i) {
+    append(*sequences[i], outcome.draws[1 + i - first_fork], c);
   }
-  std::ranges::move(forks, std::back_inserter(new_forks));
-}
-
-// Keeps the order of arrival.
-void insert_forks(SequenceList& sequences, SequenceList forks) {
-  if (forks.empty()) return;
-  std::ranges::move(forks, std::back_inserter(sequences));
-  std::ranges::sort(sequences, {}, [](const auto& s) { return s->id; });
 }
 
 }  // namespace
 
 void commit(const Plan& plan, const Status& executed, std::vector<Outcome>& outcomes,
             SequenceList& sequences, const CommitContext& c) {
-  SequenceList forks;
+  const size_t n_before = sequences.size();
   if (!executed.ok()) c.finish.stats.failed_steps.add();
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const Planned& planned = plan.sequences[i];
     if (planned.sequence->state == Sequence::State::kFinished) continue;
-    executed.ok() ? commit_sequence(planned, outcomes[i], forks, c)
+    executed.ok() ? commit_sequence(planned, outcomes[i], sequences, c)
                   : fail(*planned.sequence, executed, c);
   }
-  insert_forks(sequences, std::move(forks));
+  if (sequences.size() > n_before) {  // the order of arrival
+    std::ranges::sort(sequences, {}, [](const auto& s) { return s->id; });
+  }
   remove_finished(sequences, c.finish.ended);
 }
 

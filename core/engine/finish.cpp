@@ -23,27 +23,30 @@ void count(const Sequence& sequence, FinishReason reason, Stats& stats) {
   stats.decode_time_s.observe(seconds(sequence.first_token_us, now));
 }
 
+// The event comes first: where there is no memory for it the choice has not ended yet.
 void end_choice(Sequence& sequence, Finish finish, const FinishContext& c, Delta last) {
+  const FinishReason reason = finish.reason;
   finish.usage = {sequence.n_prompt, sequence.request->n_cached, sequence.n_generated()};
-  count(sequence, finish.reason, c.stats);
+  c.events.push_back({sequence.request, sequence.choice, std::move(last), true, std::move(finish)});
+  count(sequence, reason, c.stats);
   // Content computed from broken data is not offered to others.
-  if (finish.reason == FinishReason::kError) {
+  if (reason == FinishReason::kError) {
     c.kv.discard(sequence.table);
   } else {
     c.kv.release(sequence.table);
   }
   sequence.kept = {};
   sequence.state = Sequence::State::kFinished;
-  c.events.push_back({sequence.request, sequence.choice, std::move(last), true, std::move(finish)});
 }
 
 }  // namespace
 
 void finish(Sequence& sequence, Finish finish, const FinishContext& c, Delta last) {
   const std::shared_ptr<RequestState> request = sequence.request;
-  const uint32_t n_forks = std::exchange(request->n_forks, 0);
-  end_choice(sequence, finish, c, std::move(last));
-  for (uint32_t i = 1; i <= n_forks; ++i) end_choice(*make_fork(sequence, i, {}), finish, c, {});
+  for (; request->n_forks > 0; --request->n_forks) {
+    end_choice(*make_fork(sequence, request->next_choice(), {}), finish, c, {});
+  }
+  end_choice(sequence, std::move(finish), c, std::move(last));
   if (request->first_run_us == 0) c.mailbox.note_left_queue();
 }
 

@@ -31,9 +31,10 @@ struct RequestState {
   std::vector<PositionLogprobs> prompt_logprobs;  // of prompt tokens 1, 2, ...; until emitted
   uint32_t n_prompt_logprobs = 0;                 // computed so far
   bool prompt_logprobs_emitted = false;
-  // Choices 1 .. n-1 that come into being once the prompt is computed: then they share its blocks
-  // and its last row. 0 from then on.
+  // Of choices 1 .. n-1, which come into being once the prompt is computed, and share its blocks
+  // and its last row: those that are to come.
   uint32_t n_forks = 0;
+  [[nodiscard]] uint32_t next_choice() const { return request.n - n_forks; }
 };
 
 // One choice. Waiting (holds no blocks) -> running -> finished; preemption leads back to waiting.

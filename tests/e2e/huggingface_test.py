@@ -50,7 +50,7 @@ class Folder(CommandTest):
 
     def test_logits_are_those_of_the_gguf_file(self):
         write_folder(self.model, shards=3)
-        tokens = tiny_expected()["tokenize"][0]["ids"][:20]
+        tokens = tiny_expected()["chats"][0]["ids"][:20]
         for backend in ["reference", "cpu"]:
             ours, theirs = (
                 logits(model, tokens, "--backend", backend) for model in (self.model, TINY)
@@ -66,7 +66,7 @@ class Folder(CommandTest):
         self.assertEqual(found["architecture"], "LlamaForCausalLM")
         self.assert_same("tokenize", stdin=TEXTS[0])
         self.assert_same("run", "--prompt", "What is the capital of Italy?", "--temperature", "0")
-        tokens = tiny_expected()["tokenize"][0]["ids"][:20]
+        tokens = tiny_expected()["chats"][0]["ids"][:20]
         ours, theirs = (
             logits(model, tokens, "--backend", "reference") for model in (self.model, TINY)
         )

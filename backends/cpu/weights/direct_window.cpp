@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "backends/cpu/round_up.hpp"
-#include "backends/cpu/weights/read_all.hpp"
+#include "backplane/file_descriptor.hpp"
 #include "backplane/no_signals.hpp"
 
 namespace bp::cpu {
@@ -132,7 +132,7 @@ DirectWindow::~DirectWindow() {
 
 bool DirectWindow::can_read() const {
   return direct_.fd >= 0 &&
-         read_all(direct_.fd, memory_.data(), kSmallPage, segments_[0].begin - file_->begin);
+         read_at(direct_.fd, memory_.data(), kSmallPage, segments_[0].begin - file_->begin);
 }
 
 bool DirectWindow::start_readers() {
@@ -248,7 +248,7 @@ void DirectWindow::read_segments() {
     const StreamedSegment& segment = segment_of(slot);
     lock.unlock();
     const bool is_read =
-        read_all(direct_.fd, slot.home, segment.n_bytes(), segment.begin - file_->begin);
+        read_at(direct_.fd, slot.home, segment.n_bytes(), segment.begin - file_->begin);
     lock.lock();
     slot.outcome = is_read ? Outcome::kRead : Outcome::kFailed;
     has_read_.notify_all();

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
-#include "backends/cpu/weights/read_all.hpp"
 #include "backends/cpu/weights/weight_cache_format.hpp"
 #include "backplane/file_descriptor.hpp"
 
@@ -43,12 +42,12 @@ Result<std::vector<CacheEntry>> read_table(int fd, uint64_t file_bytes,
                                            std::string_view content_key, const std::string& path) {
   const auto refused = [&](const char* fault) { return invalid_argument(path + " " + fault); };
   CacheHeader header{};
-  if (file_bytes < sizeof header || !read_all(fd, &header, sizeof header, 0)) {
+  if (file_bytes < sizeof header || !read_at(fd, &header, sizeof header, 0)) {
     return refused("has no header");
   }
   if (const char* fault = fault_of(header, file_bytes, content_key)) return refused(fault);
   std::vector<CacheEntry> entries(header.n_entries);
-  if (!read_all(fd, entries.data(), entries.size() * sizeof(CacheEntry), sizeof header)) {
+  if (!read_at(fd, entries.data(), entries.size() * sizeof(CacheEntry), sizeof header)) {
     return refused("cannot be read");
   }
   if (header.checksum != cache_checksum(header, entries.data())) {

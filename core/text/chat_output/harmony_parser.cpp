@@ -19,7 +19,6 @@ constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kRecipient = "to=";
 constexpr std::string_view kFunctions = "functions.";
-constexpr size_t kMaxHeaderBytes = 512;
 
 using Role = Mark::Role;
 

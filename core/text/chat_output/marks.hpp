@@ -1,6 +1,7 @@
 #pragma once
 // Finds the first of several texts in text that comes in pieces.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,9 @@ struct Mark {
   Role role;
 };
 using Marks = std::vector<Mark>;
+
+// Of what stands between two marks to say whom a message or a call is for; longer text is none.
+inline constexpr size_t kMaxHeaderBytes = 512;
 
 struct FoundMark {
   size_t at;         // where it begins or may begin; the text's size where there is none

@@ -6,12 +6,12 @@
 
 #include "core/text/chat_output/call_reader.hpp"
 #include "core/text/chat_output/json_scanner.hpp"
+#include "core/text/chat_output/marks.hpp"
 
 namespace bp::text::chat {
 
 namespace {
 
-constexpr size_t kMaxHeaderBytes = 512;
 constexpr size_t kMaxIdBytes = 64;
 
 enum class Match : uint8_t { kNo, kBeginning, kWhole };

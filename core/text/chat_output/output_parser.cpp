@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text/chat_output/json_scanner.hpp"
+#include "core/text/chat_output/marks.hpp"
 #include "core/text/chat_output/parsers.hpp"
 #include "core/text/tokenizer.hpp"
 
@@ -13,7 +14,6 @@ namespace {
 constexpr std::string_view kAssistant = "<|start|>assistant";
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kMessageEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
-constexpr size_t kMaxLeadHeaderBytes = 512;
 
 // Templates may have taken the white space around the words away.
 std::string_view without_begun(std::string_view prompt, std::string_view begun) {
@@ -29,7 +29,7 @@ std::string harmony_lead(std::string_view prompt) {
   if (at == std::string_view::npos) return {};
   const std::string_view lead = prompt.substr(at + kAssistant.size());
   const std::string_view header = lead.substr(0, lead.find(kMessage));
-  if (header.size() > kMaxLeadHeaderBytes) return {};
+  if (header.size() > kMaxHeaderBytes) return {};
   // A message that has ended is an earlier one, not the answer's.
   const bool has_ended = std::ranges::any_of(
       kMessageEnds, [&](std::string_view end) { return lead.find(end) != std::string_view::npos; });
