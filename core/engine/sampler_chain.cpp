@@ -69,8 +69,18 @@ float greatest_of(const LogitsRow& row) {
                                              : max_of(row.logits);
 }
 
-// What a stage left behind must be a row again, whatever the plugin did.
-Status check_row(const bp_sample_row& row) {
+// What a stage left behind must be a row again, whatever the plugin did. Members that are the
+// host's come back as they were given.
+Status check_row(const bp_sample_row& given, bp_sample_row& row) {
+  const bool is_ours = row.n_vocab == given.n_vocab && row.candidates == given.candidates &&
+                       (row.logits == given.logits || row.logits == nullptr) &&
+                       row.allowed == given.allowed;
+  const uint32_t n_candidates = row.n_candidates, order = row.order;
+  row = given;
+  row.n_candidates = n_candidates;
+  row.order = order;
+  if (!is_ours)
+    return internal_error("changed what is the host's: only candidates and order are its");
   if (row.n_candidates > row.n_vocab) {
     return internal_error(fmt::format("left {} candidates of {}", row.n_candidates, row.n_vocab));
   }
@@ -181,9 +191,10 @@ void SamplerChain::tell_draw(const Link& link, bp_sample_row& row) const {
 Status SamplerChain::apply(const Link& link, bp_sample_row& row) const {
   const uint32_t flags = link.state.info().flags;
   if (row.n_candidates == 0 && (flags & BP_STAGE_DENSE) == 0) BP_TRY(make_sparse(row));
+  const bp_sample_row given = row;
   const bool was_sparse = row.n_candidates > 0;
   Status status = link.state.apply(row);
-  if (status.ok()) status = check_row(row);
+  if (const Status checked = check_row(given, row); status.ok()) status = checked;
   if (status.ok() && was_sparse && row.n_candidates == 0) {
     status = internal_error("left no candidate");
   }

@@ -1,7 +1,10 @@
 #include "core/engine/schedule.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
+
+#include <spdlog/spdlog.h>
 
 #include "core/engine/decision.hpp"
 
@@ -88,6 +91,14 @@ void add(Sequence& s, uint32_t n_tokens, uint32_t row_room, const ScheduleContex
   plan.n_rows += n_rows;
 }
 
+// Told at first, and more and more rarely where it goes on.
+void note_invalid(const Status& status, Stats& stats) {
+  stats.invalid_decisions.add();
+  if (!std::has_single_bit(stats.invalid_decisions.get())) return;
+  spdlog::warn("the scheduler's decision is not used (number {}): {}; first come, first served",
+               stats.invalid_decisions.get(), status.message());
+}
+
 }  // namespace
 
 Status decide(const plugin::SchedulerHandle& scheduler, const bp_snapshot& snapshot,
@@ -106,7 +117,8 @@ Plan schedule(SequenceList& sequences, const StepLimits& limits, ScheduleColumns
   if (sequences.empty()) return plan;
   const bp_snapshot snapshot = columns.take(sequences, c.kv, limits);
   bp_decision decision = columns.empty_decision(snapshot.n_seqs);
-  if (!decide(c.scheduler, snapshot, columns, decision).ok()) c.stats.invalid_decisions.add();
+  const Status decided = decide(c.scheduler, snapshot, columns, decision);
+  if (!decided.ok()) note_invalid(decided, c.stats);
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (decision.preempt[i] != BP_KEEP) preempt(*sequences[i], c);
   }

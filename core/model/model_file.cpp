@@ -11,6 +11,7 @@
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
 #include "core/base/nearest.hpp"
+#include "core/plugin/call.hpp"
 
 namespace bp::model {
 
@@ -50,6 +51,18 @@ std::vector<std::string> ids_of(std::span<const FormatChoice> formats) {
   return ids;
 }
 
+// 0 where the plugin throws, which it must not: it does not know the file then.
+uint32_t probe(const bp_format& format, const std::string& path, const Head& head) {
+  constexpr uint32_t kSure = 100;
+  uint32_t confidence = 0;
+  const Status called = plugin::call([&](bp_error*) {
+    confidence =
+        format.probe(path.c_str(), head.is_folder ? 1 : 0, head.bytes.data(), head.bytes.size());
+    return BP_OK;
+  });
+  return called.ok() ? std::min(confidence, kSure) : 0;
+}
+
 Result<const FormatChoice*> choose(const std::string& path, std::span<const FormatChoice> formats,
                                    const std::string& wanted) {
   BP_ASSIGN(const Head head, read_head(path));
@@ -59,8 +72,7 @@ Result<const FormatChoice*> choose(const std::string& path, std::span<const Form
     if (wanted == choice.id) return &choice;
     const bp_format table = copy_growable(choice.factory);
     if (wanted != "auto" || table.probe == nullptr) continue;
-    const uint32_t confidence =
-        table.probe(path.c_str(), head.is_folder ? 1 : 0, head.bytes.data(), head.bytes.size());
+    const uint32_t confidence = probe(table, path, head);
     if (confidence <= best_confidence) continue;
     best = &choice;
     best_confidence = confidence;
@@ -158,8 +170,8 @@ Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path,
     return invalid_argument(fmt::format("format '{}' lacks open or close", choice->id));
   }
   bp_model_file* opened = nullptr;
-  bp_error error{};
-  BP_TRY(from_c(table.open(host, absolute.c_str(), &opened, &error), error));
+  BP_TRY(plugin::call(
+      [&](bp_error* error) { return table.open(host, absolute.c_str(), &opened, error); }));
   if (opened == nullptr) {
     return internal_error(fmt::format("format '{}' opened nothing", choice->id));
   }
@@ -309,9 +321,9 @@ Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
   bytes.reset(new (std::nothrow) std::byte[rows * row]);
   if (bytes == nullptr) return out_of_memory(fmt::format("{}: {} bytes", place, rows * row));
   const auto index = static_cast<uint64_t>(&tensor - tensors_.data());
-  bp_error error{};
-  const Status status =
-      from_c(format_.read(opened_, index, 0, rows, bytes.get(), &error), error).with_context(place);
+  const Status status = plugin::call([&](bp_error* error) {
+                          return format_.read(opened_, index, 0, rows, bytes.get(), error);
+                        }).with_context(place);
   if (!status.ok()) {
     bytes.reset();
     return status;

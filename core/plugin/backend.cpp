@@ -82,6 +82,15 @@ BackendHandle::~BackendHandle() {
   if (backend_ != nullptr) factory_->destroy(backend_);
 }
 
+const void* BackendHandle::extension(const char* id) const {
+  const void* found = nullptr;
+  const Status called = call([&](bp_error*) {
+    if (factory_->get_extension != nullptr) found = factory_->get_extension(backend_, id);
+    return BP_OK;
+  });
+  return called.ok() ? found : nullptr;
+}
+
 Result<std::vector<Obstacle>> BackendHandle::check(const bp_program& program) const {
   std::vector<Obstacle> obstacles;
   auto report = make_growable<bp_check_report>();

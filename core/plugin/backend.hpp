@@ -74,9 +74,7 @@ class BackendHandle {
   Result<ExecutableHandle> compile(const bp_program& program,
                                    const bp_compile_options& options) const;
   // What get_extension answers; NULL where the backend has none.
-  [[nodiscard]] const void* extension(const char* id) const {
-    return factory_->get_extension == nullptr ? nullptr : factory_->get_extension(backend_, id);
-  }
+  [[nodiscard]] const void* extension(const char* id) const;
 
  private:
   BackendHandle(std::shared_ptr<const bp_backend_factory> factory, bp_backend* backend)

@@ -1,6 +1,7 @@
 #pragma once
 // Calls into a plugin: its error becomes a Status, and an exception, which the ABI forbids, too.
 
+#include <string>
 #include <utility>
 
 #include "backplane/plugin.hpp"
@@ -8,12 +9,15 @@
 
 namespace bp::plugin {
 
-// f(bp_error*) -> bp_status.
+// f(bp_error*) -> bp_status. A failure always has a message.
 template <class F>
 Status call(F&& f) {
   bp_error error{};
   try {
-    return from_c(f(&error), error);
+    const bp_status code = f(&error);
+    Status status = from_c(code, error);
+    if (status.ok() || !status.message().empty()) return status;
+    return {status.code(), "it fails with code " + std::to_string(code) + " and says no reason"};
   } catch (...) {
     return internal_error("the plugin threw an exception across the ABI, which it must not");
   }

@@ -103,6 +103,17 @@ std::vector<const CatalogEntry*> Catalog::of_kind(const std::string& kind) const
   return out;
 }
 
+const CatalogEntry* Catalog::find_unusable(const std::string& stage,
+                                           const std::string& plugin) const {
+  const auto it = std::ranges::find_if(entries_, [&](const CatalogEntry& entry) {
+    if (entry.usable) return false;
+    if (!plugin.empty()) return entry.manifest.id == plugin;
+    return std::ranges::find(entry.manifest.stages, stage, &StageManifest::name) !=
+           entry.manifest.stages.end();
+  });
+  return it == entries_.end() ? nullptr : &*it;
+}
+
 Result<const CatalogEntry*> Catalog::find_stage(const std::string& name) const {
   const size_t slash = name.find('/');
   const std::string stage = slash == std::string::npos ? name : name.substr(slash + 1);
@@ -122,6 +133,11 @@ Result<const CatalogEntry*> Catalog::find_stage(const std::string& name) const {
     }
   }
   if (found != nullptr) return found;
+  if (const CatalogEntry* broken = find_unusable(stage, plugin); broken != nullptr) {
+    return unsupported(
+        fmt::format("sampler stage '{}': plugin '{}', which has it, cannot be used: {}", name,
+                    broken->manifest.id, broken->reason));
+  }
   return invalid_argument(
       fmt::format("no sampler stage '{}'{}", name, base::nearest_hint(stage, names)));
 }

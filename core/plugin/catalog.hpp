@@ -31,6 +31,10 @@ class Catalog {
   Result<const CatalogEntry*> find_stage(const std::string& name) const;
 
  private:
+  // That would have the stage, or is the plugin where one is named; or null.
+  [[nodiscard]] const CatalogEntry* find_unusable(const std::string& stage,
+                                                  const std::string& plugin) const;
+
   std::vector<CatalogEntry> entries_;
 };
 

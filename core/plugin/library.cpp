@@ -24,7 +24,11 @@ Result<bp_plugin_query_fn> open_for_good(const std::string& file) {
   boost::dll::shared_library library(
       boost::dll::fs::path(path),
       boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local, code);
-  if (code) return io_error(fmt::format("cannot be loaded: {}", code.message()));
+  if (code) {  // an invented one: the reason is the loader's
+    const char* const reason = dlerror();
+    return io_error(
+        fmt::format("cannot be loaded: {}", reason == nullptr ? code.message() : reason));
+  }
   if (!library.has("bp_plugin_query")) {
     return invalid_argument("exports no bp_plugin_query: it is no Backplane plugin");
   }

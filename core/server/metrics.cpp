@@ -166,6 +166,9 @@ void add_counters(Families& f) {
   f.add_finished();
   f.add_counter("backplane_preemptions_total", "Sequences that gave up their blocks.",
                 &Stats::preemptions);
+  f.add_counter("backplane_invalid_decisions_total",
+                "Decisions of the scheduler replaced by first come, first served.",
+                &Stats::invalid_decisions);
   f.add_counter("backplane_prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
                 &Stats::prefix_cache_queries);
   f.add_counter("backplane_prefix_cache_hits_total", "Tokens found in the prefix cache.",

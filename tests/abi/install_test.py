@@ -104,7 +104,11 @@ class Installed(unittest.TestCase):
             with self.subTest(compiler=cxx):
                 source = self.folder / f"page-{pathlib.Path(cxx).name}"
                 source.mkdir()
-                (source / "shortest_first.cpp").write_text(block_of_page("cpp"))
+                code = block_of_page("cpp")
+                # The page shows the template, which conforms.
+                template = ROOT / "sdk/template/scheduler/shortest_first.cpp"
+                self.assertEqual(code.strip(), template.read_text().strip())
+                (source / "shortest_first.cpp").write_text(code)
                 (source / "shortest-first.plugin.yaml").write_text(block_of_page("yaml"))
                 (source / "CMakeLists.txt").write_text(block_of_page("cmake"))
                 build_outside(self.prefix, source, source / "plugins", c, cxx)

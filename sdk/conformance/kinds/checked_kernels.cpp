@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -59,11 +60,13 @@ class CheckedKernel final : public Kernel {
  private:
   Status run_in(uint32_t n_parts, const bp_kernel_call& call) const {
     const uint64_t x_stride = n_in_ + kGap, y_stride = n_out_ + kGap;
-    std::vector<float> x(call.n_rows * x_stride);
+    // What lies between rows is no part of any, and no number.
+    std::vector<float> x(call.n_rows * x_stride, std::numeric_limits<float>::quiet_NaN());
     std::vector<float> y(call.n_rows * y_stride, std::bit_cast<float>(kUnwritten));
     for (uint64_t r = 0; r < call.n_rows; ++r) {
       std::memcpy(&x[r * x_stride], call.x + r * call.x_stride, n_in_ * sizeof(float));
     }
+    const std::vector<float> given = x;
     auto mine = make_growable<bp_kernel_call>();
     mine.n_rows = call.n_rows;
     mine.x = x.data();
@@ -71,6 +74,9 @@ class CheckedKernel final : public Kernel {
     mine.y = y.data();
     mine.y_stride = y_stride;
     BP_TRY(run_parts(n_parts, mine));
+    if (std::memcmp(x.data(), given.data(), x.size() * sizeof(float)) != 0) {
+      return internal_error("run wrote to x");
+    }
     for (uint64_t r = 0; r < call.n_rows; ++r) {
       BP_TRY(check_row(&y[r * y_stride], r, n_parts));
       std::memcpy(call.y + r * call.y_stride, &y[r * y_stride], n_out_ * sizeof(float));
@@ -165,6 +171,7 @@ Result<std::unique_ptr<Kernel>> CheckedKernels::prepare(const KernelPlace& place
   bp_error error{};
   const bp_status status = table_.prepare(set_, &place.c(), &kernel, &error);
   if (status != BP_OK) return from_c(status, error).with_context("prepare");
+  if (kernel == nullptr) return internal_error("prepare succeeded without a kernel");
   ++n_places_;
   return std::unique_ptr<Kernel>(new CheckedKernel(*this, place.c(), kernel));
 }

@@ -1,5 +1,6 @@
 #include "sdk/conformance/kinds/model_tables.hpp"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -85,20 +86,50 @@ void require_inside(const bp_tensor& t, const std::vector<uint64_t>& file_bytes)
   require(t.offset <= size && t.n_bytes <= size - t.offset,
           name + " lies at offset " + std::to_string(t.offset) + ", " + std::to_string(t.n_bytes) +
               " bytes long, outside of its file of " + std::to_string(size) + " bytes");
-  require(span_bytes(t) <= static_cast<double>(t.n_bytes),
-          name + " has more rows than its " + std::to_string(t.n_bytes) + " bytes hold");
 }
 
-// The first and the last row of a tensor that the plugin reads itself.
+void require_room(const bp_tensor& t) {
+  require(span_bytes(t) <= static_cast<double>(t.n_bytes),
+          "tensor " + quoted(t.name) + " has more rows than its " + std::to_string(t.n_bytes) +
+              " bytes hold");
+}
+
+// Rows [first, first + n) of a tensor that the plugin reads itself, and nothing behind them.
+std::vector<char> read_rows(const OpenModel& model, uint64_t index, uint64_t first, uint64_t n) {
+  constexpr char kUntouched = 0x5a;
+  constexpr size_t kBehind = 64;
+  const bp_tensor& t = model.tables().tensors[index];
+  const size_t n_bytes = n * row_bytes(t.dtype, t.dims[t.n_dims - 1]);
+  std::vector<char> rows(n_bytes + kBehind, kUntouched);
+  const Status status = model.read(index, first, n, rows.data());
+  const std::string which = "tensor " + quoted(t.name) + " has no offset, and read of " +
+                            std::to_string(n) + " rows from row " + std::to_string(first);
+  require(status.ok(), which + " fails: " + status.message());
+  require(std::all_of(rows.end() - kBehind, rows.end(), [](char c) { return c == kUntouched; }),
+          which + " writes behind them");
+  rows.resize(n_bytes);
+  return rows;
+}
+
+// As a whole, as far as that is not much, and row by row.
 void require_readable(const OpenModel& model, uint64_t index) {
+  constexpr uint64_t kMostBytes = uint64_t{16} << 20, kMostRows = 8;
   const bp_tensor& t = model.tables().tensors[index];
   uint64_t n_rows = 1;
   for (uint32_t d = 0; d + 1 < t.n_dims; ++d) n_rows *= t.dims[d];
-  std::vector<char> row(row_bytes(t.dtype, t.dims[t.n_dims - 1]));
-  for (const uint64_t i : {uint64_t{0}, n_rows - 1}) {
-    const Status status = model.read(index, i, 1, row.data());
-    require(status.ok(), "tensor " + quoted(t.name) + " has no offset, and read fails at row " +
-                             std::to_string(i) + ": " + status.message());
+  const size_t row_size = row_bytes(t.dtype, t.dims[t.n_dims - 1]);
+  const uint64_t n_at_once =
+      std::min(n_rows, std::max(uint64_t{1}, kMostBytes / std::max<uint64_t>(row_size, 1)));
+  for (const uint64_t first : {uint64_t{0}, n_rows - n_at_once}) {
+    const std::vector<char> together = read_rows(model, index, first, n_at_once);
+    for (uint64_t k = 0; k < std::min(n_at_once, kMostRows); ++k) {
+      const uint64_t i = k * (n_at_once - 1) / std::max<uint64_t>(kMostRows - 1, 1);
+      const uint64_t row = n_at_once <= kMostRows ? k : i;
+      const std::vector<char> alone = read_rows(model, index, first + row, 1);
+      require(std::equal(alone.begin(), alone.end(), together.begin() + row * row_size),
+              "tensor " + quoted(t.name) + ": row " + std::to_string(first + row) +
+                  " read alone differs from the one read with others");
+    }
   }
 }
 
@@ -160,6 +191,7 @@ void require_sound(const OpenModel& model) {
     require_text("the name of tensor " + std::to_string(i), t.name);
     require(names.insert(view(t.name)).second, "the tensor " + quoted(t.name) + " stands twice");
     require_shape(t);
+    require_room(t);
     t.offset == BP_NO_OFFSET ? require_readable(model, i) : require_inside(t, file_bytes);
   }
 }

@@ -172,7 +172,14 @@ Kept StateUnderTest::apply(const RowCase& given, Form form, uint64_t stream, Dra
   bp_error error{};
   const std::string what = name_ + " on " + name_of(form) + " (" + given.text + ")";
   const Attempt attempt(what, 0);
+  const bp_sample_row before = row;
   call(what + ": apply", sampler_->factory().apply(state_, &row, &error), error);
+  require(row.n_vocab == before.n_vocab && row.candidates == before.candidates &&
+              (row.logits == before.logits || row.logits == nullptr) &&
+              row.allowed == before.allowed && row.host == before.host &&
+              row.uniform == before.uniform,
+          what + " changes members of the row that are the host's");
+  row.logits = before.logits;
   try {
     return look_at(row, given, form);
   } catch (const Failure& failure) {

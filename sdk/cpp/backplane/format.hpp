@@ -43,8 +43,13 @@ struct FormatAdapter {
 
   static uint32_t probe(const char* path, uint32_t is_folder, const uint8_t* head,
                         uint64_t n_head) {
-    return F::probe(path == nullptr ? "" : path, is_folder != 0,
-                    {head, head == nullptr ? 0 : n_head});
+    uint32_t confidence = 0;
+    const bp_status status = guarded(nullptr, [&]() -> Status {
+      confidence = F::probe(path == nullptr ? "" : path, is_folder != 0,
+                            {head, head == nullptr ? 0 : n_head});
+      return {};
+    });
+    return status == BP_OK ? confidence : 0;
   }
   static bp_status open(const bp_host* host, const char* path, bp_model_file** out,
                         bp_error* error) {

@@ -157,6 +157,7 @@ class Overrides {
     bp_error error{};
     const bp_status status = entry->table->prepare(entry->set, &place, &kernel, &error);
     if (status != BP_OK) return from_c(status, error).with_context(who);
+    if (kernel == nullptr) return internal_error(who + ": prepare succeeded without a kernel");
     return BoundKernelPtr(std::make_shared<BoundKernel>(entry->table, kernel, who, failure_));
   }
 

@@ -1,6 +1,7 @@
 /* backplane/host.h: what the host offers a plugin.
  *
- *  1. A plugin works on a bare host: get_extension may return NULL for every id.
+ *  1. A plugin works on a bare host: the host itself, its log and its get_extension may be NULL, and
+ *     get_extension may return NULL for every id.
  *  2. The host stays valid until every object created with it is destroyed.
  *  3. Extensions are growable structs, one header each under ext/.
  */

@@ -43,7 +43,8 @@ typedef struct bp_candidate {
 #define BP_ORDER_NONE 0u       /* none promised */
 #define BP_ORDER_DESCENDING 1u /* by logit, ties by ascending id */
 
-/* One row in work. Growable. */
+/* One row in work. A stage writes to what logits and candidates point to, n_candidates and order, and
+ * may set logits to NULL as it makes the row sparse; other members are the host's. Growable. */
 typedef struct bp_sample_row {
   uint32_t struct_size;
   uint32_t n_vocab;

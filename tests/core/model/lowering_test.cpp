@@ -93,11 +93,42 @@ TEST(LoweringTest, MistralLooksBackThroughAWindow) {
   FakeModel fake("huggingface");
   fill_hugging_face_llama(fake);
   fake.metadata.strings("config.architectures", {"MistralForCausalLM"})
+      .string("config.model_type", "mistral")
       .i64("config.sliding_window", 16);
   const auto model = fake.load(source_folders());
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(attribute(*ops_of(*model, BP_OP_ATTENTION)[1], "window"), 16);
   EXPECT_EQ(model->program.c().kv_groups[0].window, 16u);
+  // Llama's class passes the key over.
+  fake.metadata.strings("config.architectures", {"LlamaForCausalLM"})
+      .string("config.model_type", "llama");
+  const auto llama = fake.load(source_folders());
+  ASSERT_TRUE(llama.ok()) << llama.status().message();
+  EXPECT_EQ(attribute(*ops_of(*llama, BP_OP_ATTENTION)[1], "window"), 0);
+}
+
+// As model cards say to switch it on, beside what the newer form of the file says.
+TEST(LoweringTest, AScalingBesideTheParametersOfPositionsWins) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.string("config.rope_parameters.rope_type", "default");
+  const auto plain = fake.load(source_folders());
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  fake.metadata.string("config.rope_scaling.type", "linear").f64("config.rope_scaling.factor", 4);
+  const auto scaled = fake.load(source_folders());
+  ASSERT_TRUE(scaled.ok()) << scaled.status().message();
+  EXPECT_FLOAT_EQ(rope_table(*scaled)[1] * 4, rope_table(*plain)[1]);
+}
+
+// Queries that grow with their positions are refused, but where they do not yet.
+TEST(LoweringTest, Ministral3IsReadWithinItsFirstContext) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.f64("config.rope_parameters.llama_4_scaling_beta", 0.1)
+      .i64("config.rope_parameters.original_max_position_embeddings", 16);
+  const auto whole = fake.load(source_folders());
+  ASSERT_FALSE(whole.ok());
+  EXPECT_THAT(whole.status().message(), ::testing::HasSubstr("query_growth"));
 }
 
 TEST(LoweringTest, Qwen2WindowsOfUpperLayersAreAGroupOfTheirOwn) {

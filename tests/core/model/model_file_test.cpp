@@ -177,6 +177,19 @@ TEST_F(ModelFileTest, ChoosesTheMostConfidentFormat) {
     return file.ok() ? std::string() : file.status().message();
   };
   EXPECT_EQ(message(all, path_, "auto"), "opened by probe");
+  // One that throws knows nothing, and none is more than certain.
+  auto thrower = format([](const char*, uint32_t, const uint8_t*, uint64_t) -> uint32_t {
+    throw std::runtime_error("no");
+  });
+  auto boaster = format([](const char*, uint32_t, const uint8_t*, uint64_t) { return ~0u; });
+  boaster.open = nullptr;
+  const std::vector<FormatChoice> wrong = {
+      {"thrower", &thrower}, {"certain", &certain}, {"boaster", &boaster}};
+  EXPECT_EQ(message(wrong, path_, "auto"), "opened by probe");
+  thrower.open = [](const bp_host*, const char*, bp_model_file**, bp_error*) -> bp_status {
+    throw std::runtime_error("no");
+  };
+  EXPECT_THAT(message(wrong, path_, "thrower"), HasSubstr("threw an exception"));
   EXPECT_EQ(message(all, path_, "never"), "opened by probe");
   EXPECT_THAT(message(all, path_, "doubtful"), HasSubstr("format 'doubtful' lacks open"));
   EXPECT_THAT(message(all, path_, "nevr"), HasSubstr("format 'nevr' is unknown; nearest: never"));

@@ -141,19 +141,31 @@ std::vector<float> CaseProgram::weight_values(const SlotSchema& slot,
   return values;
 }
 
+const SlotSchema* CaseProgram::last_matrix() const {
+  const SlotSchema* last = nullptr;
+  for (const SlotSchema& slot : schema_.weights) {
+    if (is_filled(slot) && ShapeSymbols::split(slot.shape).size() > 1) last = &slot;
+  }
+  return last;
+}
+
 void CaseProgram::fill_weights() {
+  const SlotSchema* const apart = case_.last_weights == BP_DTYPE_NONE ? nullptr : last_matrix();
   for (const SlotSchema& slot : schema_.weights) {
     if (!is_filled(slot)) continue;
     std::vector<uint64_t> dims;
     for (const std::string& text : ShapeSymbols::split(slot.shape)) dims.push_back(dimension(text));
-    const bp_dtype dtype = dims.size() > 1 ? run_.weights : BP_DTYPE_F32;
+    const bp_dtype of_matrix = &slot == apart ? case_.last_weights : run_.weights;
+    const bp_dtype dtype = dims.size() > 1 ? of_matrix : BP_DTYPE_F32;
     const std::string name(slot.name);
     if (has_encoder(dtype)) {
       weights_[name] = builder_.add_weight(name, dtype, dims, weight_values(slot, dims));
     } else {
       std::mt19937 engine(seed_of(seed(slot.name)));
+      uint64_t n_elements = 1;
+      for (const uint64_t dim : dims) n_elements *= dim;
       weights_[name] = builder_.add_encoded_weight(name, dtype, dims,
-                                                   random_blocks(dtype, dims[0] * dims[1], engine));
+                                                   random_blocks(dtype, n_elements, engine));
     }
   }
 }

@@ -44,6 +44,7 @@ class CaseProgram {
   void fill_inputs();
   [[nodiscard]] std::vector<float> weight_values(const SlotSchema& slot,
                                                  const std::vector<uint64_t>& dims) const;
+  [[nodiscard]] const SlotSchema* last_matrix() const;  // or null
   void fill_weights();
   void add_kv();
   void add_state();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "backplane/dtype.hpp"
 #include "backplane/op_shapes.hpp"
@@ -42,7 +43,7 @@ OpCase with_rows(OpCase c, uint32_t n_rows) {
   return c;
 }
 
-// One row and more, widths beside multiples of every vector's.
+// One row and more, widths beside multiples of every vector's, and some as those of small models.
 void add_widths(const OpSpec& spec, const OpSchema& schema, std::vector<DerivedCase>& out) {
   if (spec.name == BP_OP_MOE) return;  // where rounding moves a choice of experts, no bound holds
   const auto base = std::find_if(spec.cases.begin(), spec.cases.end(), has_free_sizes);
@@ -53,7 +54,8 @@ void add_widths(const OpSpec& spec, const OpSchema& schema, std::vector<DerivedC
     uint32_t n_rows;
   };
   const auto symbols = row_symbols(schema);
-  for (const auto& [width, blocks, n_rows] : {Shape{33, 3, 1}, {65, 5, 3}, {127, 9, 17}}) {
+  for (const auto& [width, blocks, n_rows] :
+       {Shape{33, 3, 1}, {65, 5, 3}, {127, 9, 17}, {321, 40, 41}}) {
     OpCase exact = with_rows(*base, n_rows), quantised = exact;
     for (auto& [symbol, size] : exact.sizes) size = width;
     for (auto& [symbol, size] : quantised.sizes) {
@@ -91,6 +93,28 @@ void add_block_types(const OpSpec& spec, std::vector<DerivedCase>& out) {
   out.push_back({c});
 }
 
+// Types of 256 to a block on the ops that hold several products or their own, and a last matrix of
+// another type than the others, as mixtures of types have them.
+void add_super_blocks(const OpSpec& spec, const OpSchema& schema, std::vector<DerivedCase>& out) {
+  if (spec.name != BP_OP_QKV && spec.name != BP_OP_GATED_MLP && spec.name != BP_OP_LM_HEAD &&
+      spec.name != BP_OP_GROUP_MATMUL) {
+    return;
+  }
+  const auto symbols = row_symbols(schema);
+  OpCase c = with_rows(spec.cases.front(), 7);
+  for (auto& [symbol, size] : c.sizes) {
+    if (symbol != "n_matrices") size = symbols.count(symbol) > 0 ? 512 : 48;
+  }
+  c.dtypes = {BP_DTYPE_Q4_K, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K};
+  c.name = "super-blocks";
+  out.push_back({c});
+  if (spec.name != BP_OP_QKV && spec.name != BP_OP_GATED_MLP) return;
+  c.dtypes = {BP_DTYPE_Q4_K, BP_DTYPE_Q8_0};
+  c.last_weights = BP_DTYPE_Q6_K;
+  c.name = "mixed-types";
+  out.push_back({c});
+}
+
 // An eps that matters beside values of about 1.
 void add_large_eps(const OpSpec& spec, std::vector<DerivedCase>& out) {
   for (const char* attribute : {"eps", "norm_eps"}) {
@@ -121,10 +145,20 @@ void add_contexts(const OpSpec& spec, std::vector<DerivedCase>& out) {
   out.push_back(
       {with_contexts(base, "decode-borders", {{15, 1}, {16, 1}, {63, 1}, {64, 1}, {127, 2}})});
   out.push_back({with_contexts(base, "long", {{200, 3}, {0, 130}})});
-  for (const uint32_t window : {1u, 16u, 17u}) {
+  out.push_back({with_contexts(base, "longer", {{400, 1}})});
+  for (const uint32_t window : {1u, 16u, 17u, 70u}) {
     const std::string name = "window-" + std::to_string(window);
     OpCase c = with_contexts(base, name, {{0, 40}, {15, 1}, {16, 1}, {31, 2}, {90, 1}});
     c.attributes["window"] = std::to_string(window);
+    out.push_back({c});
+  }
+  for (const auto& [dim, scale] : {std::pair{"64", "0.125"}, {"128", "0.09"}}) {
+    const std::string name = std::string("head-dim-") + dim;
+    OpCase c = with_contexts(base, name, {{70, 2}, {0, 9}});
+    c.attributes["head_dim"] = c.attributes["v_head_dim"] = dim;
+    c.attributes["n_heads"] = "8";
+    c.attributes["n_kv_heads"] = "1";
+    c.attributes["scale"] = scale;
     out.push_back({c});
   }
   OpCase grouped = with_contexts(base, "seven-heads-each", {{9, 1}, {0, 5}});
@@ -142,6 +176,11 @@ void add_contexts(const OpSpec& spec, std::vector<DerivedCase>& out) {
 }
 
 void add_positions(const OpSpec& spec, std::vector<DerivedCase>& out) {
+  for (const char* dim : {"64", "128"}) {
+    OpCase c = with_contexts(spec.cases.front(), std::string("head-dim-") + dim, {{70, 2}, {0, 3}});
+    c.attributes["head_dim"] = c.attributes["n_dims"] = dim;
+    out.push_back({c});
+  }
   for (const OpCase& base : spec.cases) {
     out.push_back({with_contexts(base, base.name + "-first-token", {{0, 1}})});
     out.push_back({with_contexts(base, base.name + "-far", {{1500, 3}, {0, 33}})});
@@ -154,6 +193,7 @@ std::vector<DerivedCase> derived_cases(const OpSpec& spec) {
   if (schema == nullptr || spec.cases.empty()) return out;
   add_widths(spec, *schema, out);
   add_block_types(spec, out);
+  add_super_blocks(spec, *schema, out);
   add_large_eps(spec, out);
   if (spec.name == BP_OP_ATTENTION || spec.name == BP_OP_ATTEND) add_contexts(spec, out);
   if (spec.name == BP_OP_ROPE || spec.name == BP_OP_ROTATE) add_positions(spec, out);

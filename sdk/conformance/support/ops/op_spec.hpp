@@ -51,6 +51,7 @@ struct OpCase {
   std::vector<uint32_t> select;  // rows; every new token where the file says nothing
   bool selects = false;
   uint64_t repeat = 1;
+  bp_dtype last_weights = BP_DTYPE_NONE;  // of the last matrix, where it is not the others'
 };
 
 struct OpSpec {

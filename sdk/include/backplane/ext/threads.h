@@ -25,7 +25,7 @@ typedef struct bp_threads {
   void* user;         /* passed back as the first argument */
 
   /* Runs fn(argument, worker, n, team) on n workers (0: all; more than n_threads: n_threads) and
-   * returns when all are done. fn must not throw, nor call run_team. [any-thread] */
+   * returns when all are done. fn must not throw, nor call run_team or parallel_for. [any-thread] */
   void (*run_team)(void* user, uint32_t n,
                    void (*fn)(void* argument, uint32_t worker, uint32_t n, bp_team* team),
                    void* argument);
@@ -34,7 +34,8 @@ typedef struct bp_threads {
   void (*barrier)(bp_team* team);
 
   /* fn(argument, i) for i in [0, n), in any order, on any workers; for loading, preparation and
-   * transfers. [any-thread], not inside fn of run_team. */
+   * transfers. fn must not throw, nor call run_team or parallel_for. [any-thread], not inside fn of
+   * run_team. */
   void (*parallel_for)(void* user, uint64_t n, void (*fn)(void* argument, uint64_t i),
                        void* argument);
 

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <set>
+#include <vector>
 
 #include "backplane/byte_reader.hpp"
 #include "backplane/file.hpp"
@@ -39,6 +40,13 @@ class File final : public ModelFile {
     return std::unique_ptr<ModelFile>(std::move(file));
   }
 
+  Status read(uint64_t tensor, uint64_t first_row, uint64_t n_rows, void* destination) override {
+    if (makes("reads-one-row")) n_rows = 1;
+    if (makes("reads-beyond-rows")) ++n_rows;
+    bytes_.copy(static_cast<char*>(destination), n_rows, offsets_[tensor] + first_row);
+    return {};
+  }
+
  private:
   void read_tensor(ByteReader& in, uint64_t size) {
     bp_tensor t{};
@@ -52,6 +60,13 @@ class File final : public ModelFile {
     in.require((inside || makes("outside-file")) && t.n_bytes > 0, "must lie in the file");
     const bool is_new = names_.insert(view(t.name)).second;
     in.require(is_new || makes("name-twice"), "stands twice");
+    if (makes("reads-one-row") || makes("reads-beyond-rows") || makes("rows-without-bytes")) {
+      offsets_.push_back(t.offset);  // rows of a byte, which it reads itself
+      t.offset = BP_NO_OFFSET;
+      t.n_dims = 2;
+      t.dims[1] = t.row_stride_bytes = 1;
+      if (makes("rows-without-bytes")) t.n_bytes = 0;
+    }
     tensors.push_back(t);
   }
   void read_unchecked(uint64_t n) {
@@ -60,6 +75,7 @@ class File final : public ModelFile {
   }
 
   std::string bytes_;
+  std::vector<uint64_t> offsets_;
   std::set<std::string_view> names_;
 };
 
@@ -86,6 +102,7 @@ struct Adapter : detail::FormatAdapter<File> {
 
 }  // namespace
 
-const bp_format kFormat = {sizeof(bp_format), 0, probe, Adapter::open, Adapter::close, nullptr};
+const bp_format kFormat = {sizeof(bp_format), 0, probe, Adapter::open, Adapter::close,
+                           Adapter::read};
 
 }  // namespace bp::wrong

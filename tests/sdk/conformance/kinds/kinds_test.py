@@ -30,6 +30,9 @@ FORMATS = [
     ("leaks-file", "formats-close", "20 files are still open"),
     ("no-sentence", "formats-other-files", "fails without a sentence"),
     ("touches-out", "formats-other-files", r"writes to \*out"),
+    ("reads-one-row", "formats-open", "row 1 read alone differs from the one read with others"),
+    ("reads-beyond-rows", "formats-open", "read of 1 rows from row 0 writes behind them"),
+    ("rows-without-bytes", "formats-open", "has more rows than its 0 bytes hold"),
     ("internal-error", "formats-bit-flips", "code 7, which says nothing of a file"),
 ]
 SAMPLERS = [
@@ -41,6 +44,8 @@ SAMPLERS = [
     ("writes-past-room", "samplers-top-k-rules", "it crashed: stage top_k with"),
     ("drops-secretly", "samplers-repeats-rules", "drops candidates although it does not truncate"),
     ("greatest-dropped", "samplers-top-k-forms", "a dense row whose greatest logit is known"),
+    ("another-vocabulary", "samplers-top-k-rules", "members of the row that are the host's"),
+    ("candidates-of-its-own", "samplers-top-k-rules", "members of the row that are the host's"),
     ("forms-differ", "samplers-top-k-forms", "a dense row against candidates by id"),
     ("own-random", "samplers-top-k-deterministic", "two equal states|one state twice"),
     ("effect-differs", "samplers-top-k-effect", "its effect against apply: id .* first case only"),

@@ -64,6 +64,12 @@ class TopK final : public Stage {
     if (makes("drops-the-best") && n > 1) c[0] = c[n - 1], --n, row.order = BP_ORDER_NONE;
     if (makes("forms-differ") && dense && n > 1) --n;
     if (makes("writes-past-room")) c[row.n_vocab].id = 0;
+    if (makes("another-vocabulary")) row.n_vocab = 1u << 30;
+    if (makes("candidates-of-its-own")) {
+      thread_local std::vector<bp_candidate> own;
+      own.assign(c, c + n);
+      row.candidates = own.data();
+    }
     if (makes("own-random") && n > 1) n -= static_cast<uint32_t>(std::rand()) % 2;
     if (makes("random-of-host") && n > 1 && row.uniform(row.host, 0) < 0.2) --n;
     if (makes("sharpens")) {
