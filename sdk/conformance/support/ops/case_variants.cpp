@@ -45,7 +45,12 @@ OpCase with_rows(OpCase c, uint32_t n_rows) {
 
 // One row and more, widths beside multiples of every vector's, and some as those of small models.
 void add_widths(const OpSpec& spec, const OpSchema& schema, std::vector<DerivedCase>& out) {
-  if (spec.name == BP_OP_MOE) return;  // where rounding moves a choice of experts, no bound holds
+  if (spec.name == BP_OP_MOE) {  // where rounding moves a choice of experts, no bound holds
+    OpCase many = with_rows(spec.cases.front(), 24);
+    many.name = "rows-24";
+    out.push_back({many});
+    return;
+  }
   const auto base = std::find_if(spec.cases.begin(), spec.cases.end(), has_free_sizes);
   if (base == spec.cases.end()) return;
   struct Shape {
@@ -79,7 +84,7 @@ void add_block_types(const OpSpec& spec, std::vector<DerivedCase>& out) {
       spec.name != BP_OP_EMBED) {
     return;
   }
-  OpCase c = with_rows(spec.cases.front(), 5);
+  OpCase c = with_rows(spec.cases.front(), 9);
   for (auto& [symbol, size] : c.sizes) size = symbol == "n_in" || symbol == "dim" ? 512 : 33;
   const auto covered = all_dtypes(spec);
   c.dtypes = {};
@@ -103,7 +108,8 @@ void add_super_blocks(const OpSpec& spec, const OpSchema& schema, std::vector<De
   const auto symbols = row_symbols(schema);
   OpCase c = with_rows(spec.cases.front(), 7);
   for (auto& [symbol, size] : c.sizes) {
-    if (symbol != "n_matrices") size = symbols.count(symbol) > 0 ? 512 : 48;
+    const uint64_t beside = symbol == "n_vocab" ? 600 : 48;
+    if (symbol != "n_matrices") size = symbols.count(symbol) > 0 ? 512 : beside;
   }
   c.dtypes = {BP_DTYPE_Q4_K, BP_DTYPE_Q5_K, BP_DTYPE_Q6_K};
   c.name = "super-blocks";
