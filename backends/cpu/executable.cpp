@@ -49,17 +49,21 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
               basis_of(kv_.k_type(), program_->kv_slots())),
       shares_(n_threads_) {}
 
+// An output has each of a step's tokens once at most.
+StageLimits CpuExecutable::limits() const {
+  return {options_.max_step_tokens, std::min(options_.max_output_rows, options_.max_step_tokens),
+          &kernels_};
+}
+
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes,
                               const std::shared_ptr<const MappedFile>& streamed_file) {
   plan_ = std::move(plan);
   stream_ = WeightStream(plan_.mapped_weights(), resident_bytes, streamed_file);
-  // An output has each of a step's tokens once at most.
-  const StageLimits limits{options_.max_step_tokens,
-                           std::min(options_.max_output_rows, options_.max_step_tokens), &kernels_};
-  shared_bytes_ = plan_.shared_bytes(limits);
-  scratch_bytes_ = plan_.scratch_bytes(limits);
+  const StageLimits most = limits();
+  shared_bytes_ = plan_.shared_bytes(most);
+  scratch_bytes_ = plan_.scratch_bytes(most);
   buffers_begin_ = shared_bytes_ + n_threads_ * scratch_bytes_;
-  const size_t bytes = buffers_begin_ + lay_out_buffers(plan_, limits);
+  const size_t bytes = buffers_begin_ + lay_out_buffers(plan_, most);
   BP_ASSIGN(workspace_, AlignedBuffer::allocate(bytes, "the workspace of a step"));
   return {};
 }
@@ -105,9 +109,8 @@ Status CpuExecutable::kv_allocate(std::span<const uint32_t> n_blocks) {
 // Of the workspace, what steps need that put out few rows: those of many may be most of it.
 std::vector<ByteRange> CpuExecutable::first_written() const {
   constexpr size_t kPart = size_t{4} << 20;
-  const StageLimits few{
-      options_.max_step_tokens,
-      std::min({options_.max_output_rows, options_.max_step_tokens, kFewOutputRows}), &kernels_};
+  StageLimits few = limits();
+  few.max_output_rows = std::min(few.max_output_rows, kFewOutputRows);
   std::vector<ByteRange> ranges = written_ranges(plan_, few);
   for (ByteRange& range : ranges)
     range = {buffers_begin_ + range.begin, buffers_begin_ + range.end};

@@ -46,6 +46,7 @@ class CpuExecutable : public Executable {
  private:
   friend class Step;
 
+  [[nodiscard]] StageLimits limits() const;  // of any step
   [[nodiscard]] std::vector<ByteRange> first_written() const;
   // Workspace: what stages share, the workers' scratch, then the buffers, whose end few steps
   // reach.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backplane/plugin.hpp"
+#include "backplane/sampler.hpp"
 #include "backplane/softmax.hpp"
 #include "core/engine/row_math.hpp"
 
@@ -72,9 +73,7 @@ float greatest_of(const LogitsRow& row) {
 // What a stage left behind must be a row again, whatever the plugin did. Members that are the
 // host's come back as they were given.
 Status check_row(const bp_sample_row& given, bp_sample_row& row) {
-  const bool is_ours = row.n_vocab == given.n_vocab && row.candidates == given.candidates &&
-                       (row.logits == given.logits || row.logits == nullptr) &&
-                       row.allowed == given.allowed;
+  const bool is_ours = keeps_rooms(given, row);
   const uint32_t n_candidates = row.n_candidates, order = row.order;
   row = given;
   row.n_candidates = n_candidates;

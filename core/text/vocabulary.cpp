@@ -147,12 +147,6 @@ void fill_conventional_ids(Vocabulary& v) {
   if (v.model == "bert" && v.bos < 0) v.bos = v.cls;
 }
 
-AddedToken& added_token(Vocabulary& v, int32_t id) {
-  const auto at = std::ranges::lower_bound(v.added, id, {}, &AddedToken::id);
-  if (at != v.added.end() && at->id == id) return *at;
-  return *v.added.insert(at, AddedToken{id});
-}
-
 // Phi-3's tokens take the white space behind them, which its files tell by their name alone.
 bool is_phi3(MetadataView metadata) {
   const auto named = metadata.get_or<std::string_view>("general.name", "");
@@ -259,6 +253,12 @@ Status check_vocabulary(const Vocabulary& v) {
   }
   BP_TRY(check_byte_tokens(v));
   return check_special_ids(v);
+}
+
+AddedToken& added_token(Vocabulary& v, int32_t id) {
+  const auto at = std::ranges::lower_bound(v.added, id, {}, &AddedToken::id);
+  if (at != v.added.end() && at->id == id) return *at;
+  return *v.added.insert(at, AddedToken{id});
 }
 
 Result<Vocabulary> read_vocabulary(MetadataView metadata) {

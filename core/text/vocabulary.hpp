@@ -108,6 +108,9 @@ struct Vocabulary {
   [[nodiscard]] bool is_end_of_generation(int32_t id) const;
 };
 
+// That of Vocabulary::added, made where there is none yet.
+AddedToken& added_token(Vocabulary& vocabulary, int32_t id);
+
 // Reads tokenizer.* keys, fills in what the model's kind implies, and checks the outcome.
 Result<Vocabulary> read_vocabulary(MetadataView metadata);
 

@@ -14,11 +14,7 @@ constexpr const char* kGpt2Regex =
 // ASCII symbols count as punctuation, as in BERT.
 constexpr const char* kPunctuationRegex = R"([\p{P}$+<=>^`|~])";
 // \w+|[^\w\s]+ where \w is as in Unicode's annex on regular expressions.
-std::string words_regex() {
-  const std::string members = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9})"
-                              R"(\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
-  return "[" + members + "]+|[^" + members + "\\s]+";
-}
+constexpr const char* kWordsRegex = R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)";
 
 bool is_null_or_empty(const Json* json) {
   return json == nullptr || json->is_null();
@@ -75,7 +71,7 @@ Status Splitter::add(const Json& step) {
     return add_split(Pattern::of_regex(kPunctuationRegex), behavior);
   }
   if (type == "Whitespace") {
-    return add_split(Pattern::of_regex(words_regex()), Behavior::kRemoved, true);
+    return add_split(Pattern::of_regex(kWordsRegex), Behavior::kRemoved, true);
   }
   if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     BP_TRY(add_split(Pattern::of_regex(R"(\s+)"), Behavior::kRemoved));

@@ -91,12 +91,7 @@ Status add_token(const Json& token, int64_t id, Vocabulary& v) {
   added.is_word = flag_of(token, "single_word");
   // Control tokens are found in the text itself, where one knows whose words it is.
   added.matches_normalized = !special && flag_of(token, "normalized", true);
-  const auto at = std::ranges::lower_bound(v.added, added.id, {}, &AddedToken::id);
-  if (at != v.added.end() && at->id == added.id) {
-    *at = added;
-  } else {
-    v.added.insert(at, added);
-  }
+  added_token(v, added.id) = added;
   return {};
 }
 

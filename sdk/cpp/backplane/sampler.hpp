@@ -11,6 +11,12 @@
 
 namespace bp {
 
+// Whether a stage left alone what points to its row and bounds it: `given` became `row`.
+[[nodiscard]] inline bool keeps_rooms(const bp_sample_row& given, const bp_sample_row& row) {
+  return row.n_vocab == given.n_vocab && row.candidates == given.candidates &&
+         (row.logits == given.logits || row.logits == nullptr) && row.allowed == given.allowed;
+}
+
 // The state of one stage for one sequence.
 class Stage {
  public:
