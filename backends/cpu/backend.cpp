@@ -133,7 +133,7 @@ Result<KvCache> CpuBackend::make_kv(const ProgramView& program,
   BP_ASSIGN(const KvType k_type, kv_type("k_dtype", options.k_dtype, by_default));
   BP_ASSIGN(const KvType v_type, kv_type("v_dtype", options.v_dtype, by_default));
   return KvCache(program.kv_slots(), program.header().n_kv_groups,
-                 choose_block_size(options.block_size), k_type, v_type);
+                 choose_block_size(options.block_size), k_type, v_type, &kernels_of(settings_.isa));
 }
 
 Result<MemoryNeeds> CpuBackend::memory_needs(const ProgramView& program,

@@ -58,12 +58,15 @@ uint32_t choose_block_size(uint32_t proposed) {
 }
 
 KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
-                 KvType k_type, KvType v_type)
+                 KvType k_type, KvType v_type, const Kernels* packer)
     : n_groups_(n_groups),
       block_size_(block_size),
       run_blocks_(std::max(1u, kRunPositions / block_size)),
       k_type_(k_type),
-      v_type_(v_type) {
+      v_type_(v_type),
+      packer_(packer) {
+  const bool packs = packer != nullptr && packer->pack_tile != nullptr && k_type == KvType::kBF16 &&
+                     v_type == KvType::kBF16 && block_size == kTilePositions;
   for (const bp_kv_slot& shape : slots) {
     Slot slot{};
     slot.shape = shape;
@@ -74,6 +77,13 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
     slot.values = slot.key_scales + block_size * scales_bytes(k_type, shape.k_head_dim);
     slot.value_scales = slot.values + block_size * value_step(v_type, slot.value_stride);
     slot.head_bytes = slot.value_scales + block_size * scales_bytes(v_type, shape.v_head_dim);
+    slot.first_bytes = slot.head_bytes;
+    if (packs && PackedTile::takes(shape.k_head_dim, shape.v_head_dim)) {
+      slot.packed_dims = shape.k_head_dim;
+      slot.first_bytes = PackedTile::packed_bytes(shape.k_head_dim);
+      slot.head_bytes =
+          slot.first_bytes + kValuePairPositions * value_step(v_type, slot.value_stride);
+    }
     slot.block_bytes = shape.n_kv_heads * slot.head_bytes;
     slots_.push_back(std::move(slot));
   }
@@ -101,28 +111,92 @@ Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
     if (n == 0) return invalid_argument("a KV group needs at least the null block");
   }
   std::vector<AlignedBuffer> made;
+  size_t whole_bytes = 0;
   for (const Slot& slot : slots_) {
     const uint64_t bytes = n_blocks[slot.shape.group] * slot.block_bytes;
     BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "a KV slot"));
     made.push_back(std::move(blocks));
+    whole_bytes = std::max(whole_bytes, PackedTile::whole_bytes(slot.packed_dims));
   }
-  for (size_t i = 0; i < made.size(); ++i) slots_[i].blocks = std::move(made[i]);
+  if (whole_bytes > 0) {
+    BP_ASSIGN(whole_, AlignedBuffer::allocate(whole_bytes, "a KV block"));
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    Slot& slot = slots_[i];
+    slot.blocks = std::move(made[i]);
+    if (slot.packed_dims != 0) {
+      slot.is_packed.resize(size_t{n_blocks[slot.shape.group]} * slot.shape.n_kv_heads);
+    }
+  }
   n_blocks_.assign(n_blocks.begin(), n_blocks.end());
   return {};
 }
 
 void KvCache::apply(const bp_block_op& op) {
-  for (const Slot& slot : slots_) {
+  for (Slot& slot : slots_) {
     if (slot.shape.group != op.index) continue;
+    const uint64_t second_bytes = slot.head_bytes - slot.first_bytes;
     for (uint32_t h = 0; h < slot.shape.n_kv_heads; ++h) {
-      uint8_t* to = head(slot, op.destination, h);
-      if (op.action == BP_BLOCK_CLEAR) {
-        std::memset(to, 0, slot.head_bytes);
+      const Head to = head(slot, op.destination, h);
+      const bool is_clear = op.action == BP_BLOCK_CLEAR;
+      if (is_clear) {
+        std::memset(to.first, 0, slot.first_bytes);
+        std::memset(to.second, 0, second_bytes);
       } else {
-        std::memmove(to, head(slot, op.source, h), slot.head_bytes);
+        const Head from = head(slot, op.source, h);
+        std::memmove(to.first, from.first, slot.first_bytes);
+        std::memmove(to.second, from.second, second_bytes);
       }
+      if (slot.packed_dims == 0) continue;
+      slot.is_packed[slot.index(op.destination, h)] =
+          is_clear ? 0 : slot.is_packed[slot.index(op.source, h)];
     }
   }
+}
+
+void KvCache::open(uint32_t slot_index, int32_t block, uint32_t offset) {
+  Slot& slot = slots_[slot_index];
+  for (uint32_t h = 0; slot.packed_dims != 0 && h < slot.shape.n_kv_heads; ++h) {
+    uint8_t& is_packed = slot.is_packed[slot.index(block, h)];
+    if (is_packed != 0 && offset > 0) {
+      const Head at = head(slot, block, h);
+      const uint64_t second_bytes = slot.head_bytes - slot.first_bytes;
+      const uint64_t first_bytes = PackedTile::whole_bytes(slot.packed_dims) - second_bytes;
+      unpack(slot, at, whole_.data());
+      std::memcpy(at.first, whole_.data(), first_bytes);
+      std::memcpy(at.second, whole_.data() + first_bytes, second_bytes);
+    }
+    is_packed = 0;
+  }
+}
+
+void KvCache::unpack(const Slot& slot, const Head& from, uint8_t* to) const {
+  packer_->unpack_tile({from.first, slot.packed_dims}, 0, reinterpret_cast<uint16_t*>(to));
+}
+
+// By way of memory of its own: whether it fits shows at the end.
+void KvCache::pack(uint32_t slot_index, uint32_t h, int32_t block, uint8_t* scratch) {
+  Slot& slot = slots_[slot_index];
+  const Head at = head(slot, block, h);
+  if (!packer_->pack_tile(whole_tile(slot, at), slot.packed_dims, scratch)) return;
+  std::memcpy(at.first, scratch, slot.first_bytes);
+  slot.is_packed[slot.index(block, h)] = 1;
+}
+
+uint8_t* KvCache::value(const Slot& slot, const Head& at, uint32_t offset) const {
+  const bool is_second = slot.packed_dims != 0 && offset >= kValuePairPositions;
+  uint8_t* const values = is_second ? at.second : at.first + slot.values;
+  return values + value_offset(v_type_, slot.value_stride,
+                               is_second ? offset - kValuePairPositions : offset);
+}
+
+KvTile KvCache::whole_tile(const Slot& slot, const Head& at) const {
+  KvTile tile{};
+  for (uint32_t g = 0; g < kTileGroups; ++g) {
+    tile.keys[g] = at.first + g * kKvLanes * key_step(k_type_, slot.shape.k_head_dim);
+    tile.values[g] = value(slot, at, g / 2 * kValuePairPositions);
+  }
+  return tile;
 }
 
 KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, uint32_t end) const {
@@ -135,21 +209,26 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
   tile.scale_stride = block_size_;
   tile.first = from / kKvLanes;
   tile.end = (to + kKvLanes - 1) / kKvLanes;
+  if (is_packed(slot, first)) {
+    const Head at = head(slot, first);
+    tile.packed = {at.first, slot.packed_dims};
+    return tile;
+  }
   for (uint32_t g = tile.first / 2 * 2; g < tile.end; ++g) {  // values of bf16: even g
     const uint32_t position = first.position + g * kKvLanes;
-    const uint8_t* base = head(slot, {first.blocks, first.head, position});
+    const Head at = head(slot, {first.blocks, first.head, position});
     const uint32_t offset = position % block_size_;
-    tile.keys[g] = base + offset * key_step(k_type_, slot.shape.k_head_dim);
-    tile.values[g] = base + slot.values + value_offset(v_type_, slot.value_stride, offset);
-    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.key_scales) + offset;
-    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(base + slot.value_scales) + offset;
+    tile.keys[g] = at.first + offset * key_step(k_type_, slot.shape.k_head_dim);
+    tile.values[g] = value(slot, at, offset);
+    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.key_scales) + offset;
+    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.value_scales) + offset;
   }
   return tile;
 }
 
 ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place& to) const {
   const Slot& slot = slots_[slot_index];
-  return head(slot, to) - head(slot, from);
+  return head(slot, to).first - head(slot, from).first;
 }
 
 // Every line, since the hardware's own prefetch begins anew with each block and page; of what would
@@ -157,18 +236,22 @@ ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place&
 void KvCache::prefetch(uint32_t slot_index, const Place& place) const {
   constexpr uint64_t kLine = 64, kMostBytes = 64 << 10, kPage = 4096, kFirstBytes = 256;
   const Slot& slot = slots_[slot_index];
-  const uint8_t* from = head(slot, place);
-  for (uint64_t at = 0; at < slot.head_bytes; at += kLine) {
-    if (at < kMostBytes || at % kPage < kFirstBytes) __builtin_prefetch(from + at);
-  }
+  const Head at = head(slot, place);
+  const auto ask = [](const uint8_t* from, uint64_t n_bytes) {
+    for (uint64_t i = 0; i < n_bytes; i += kLine) {
+      if (i < kMostBytes || i % kPage < kFirstBytes) __builtin_prefetch(from + i);
+    }
+  };
+  ask(at.first, slot.first_bytes);
+  if (!is_packed(slot, place)) ask(at.second, slot.head_bytes - slot.first_bytes);
 }
 
 void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_head, int32_t block,
                     uint32_t offset, const float* key, const float* value) {
   const Slot& slot = slots_[slot_index];
-  uint8_t* base = head(slot, block, kv_head);
-  store_key(kernels, slot, base, offset, key);
-  store_value(kernels, slot, base, offset, value);
+  const Head to = head(slot, block, kv_head);
+  store_key(kernels, slot, to.first, offset, key);
+  store_value(kernels, slot, to, offset, value);
 }
 
 void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
@@ -189,19 +272,19 @@ void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, u
   }
 }
 
-void KvCache::store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
-                          const float* value) const {
+void KvCache::store_value(const Kernels& kernels, const Slot& slot, const Head& to, uint32_t offset,
+                          const float* from) const {
   const uint32_t n = slot.shape.v_head_dim;
-  uint8_t* values = to + slot.values + value_offset(v_type_, slot.value_stride, offset);
+  uint8_t* values = value(slot, to, offset);
   if (v_type_ == KvType::kBF16) {
-    return kernels.store_value_pairs(value, n, reinterpret_cast<uint16_t*>(values));
+    return kernels.store_value_pairs(from, n, reinterpret_cast<uint16_t*>(values));
   }
   if (!is_quantised(v_type_)) {
-    return kernels.from_f32[static_cast<int>(v_type_)](value, values, n);
+    return kernels.from_f32[static_cast<int>(v_type_)](from, values, n);
   }
-  auto* scales = reinterpret_cast<uint16_t*>(to + slot.value_scales) + offset;
+  auto* scales = reinterpret_cast<uint16_t*>(to.first + slot.value_scales) + offset;
   const uint64_t step = value_bytes_step(block_size_);
-  quantize(kernels, v_type_, value, n, false,
+  quantize(kernels, v_type_, from, n, false,
            [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
              uint8_t bytes[kKvScaleDims];
              std::memcpy(bytes, q, sizeof bytes);

@@ -12,6 +12,10 @@
 // [v_head_dim / 16][block_size / 4][16][4], four positions of a column side by side, 4-bit values
 // [v_head_dim / 32][block_size / 4][16][4] with another 16 columns in the high halves of the bytes;
 // their scales, [v_head_dim / 32][block_size], follow them.
+//
+// Blocks of one tile whose positions are all written may be packed (PackedTile). What packed blocks
+// of a run take lies together, so that it is read in one stream; the second half of a whole block's
+// values lies behind that: [n_blocks / run][n_kv_heads][first parts [run], second parts [run]].
 
 #include <algorithm>
 #include <cstdint>
@@ -35,8 +39,9 @@ inline constexpr uint32_t kRunPositions = 512;
 
 class KvCache {
  public:
+  // packer: whose kernels pack blocks, if they do; they outlive the cache.
   KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size, KvType k_type,
-          KvType v_type);
+          KvType v_type, const Kernels* packer = nullptr);
 
   [[nodiscard]] uint32_t block_size() const { return block_size_; }
   [[nodiscard]] KvType k_type() const { return k_type_; }
@@ -75,6 +80,15 @@ class KvCache {
   // Tells the caches that what a slot holds in a place's block is read soon.
   void prefetch(uint32_t slot, const Place& place) const;
 
+  // What comes before the positions of a block from `offset` on are stored: it is packed no longer.
+  void open(uint32_t slot, int32_t block, uint32_t offset);
+
+  // Whether blocks of the slot are packed once they are full.
+  [[nodiscard]] bool packs(uint32_t slot) const { return slots_[slot].packed_dims != 0; }
+  // Of one head in a full block that nobody reads meanwhile. scratch: PackedTile::packed_bytes,
+  // aligned to 64.
+  void pack(uint32_t slot, uint32_t head, int32_t block, uint8_t* scratch);
+
   // Stores one head's key [k_head_dim] and value [v_head_dim] at a position of a block. Different
   // heads or positions may be stored from different threads.
   void store(const Kernels& kernels, uint32_t slot, uint32_t head, int32_t block, uint32_t offset,
@@ -88,37 +102,66 @@ class KvCache {
   struct Slot {
     bp_kv_slot shape;
     uint32_t value_stride;  // elements
+    uint32_t packed_dims;   // 0: blocks are never packed
     // Offsets within what a block holds of one head; keys are at 0.
     uint64_t key_scales;
     uint64_t values;
     uint64_t value_scales;
-    uint64_t head_bytes;  // all of it
+    uint64_t head_bytes;   // all of it
+    uint64_t first_bytes;  // of its first part
     uint64_t block_bytes;
     AlignedBuffer blocks;
+    std::vector<uint8_t> is_packed;  // [n_blocks, n_kv_heads]
+    [[nodiscard]] size_t index(int32_t block, uint32_t head) const {
+      return static_cast<uint32_t>(block) * size_t{shape.n_kv_heads} + head;
+    }
+  };
+  // The two parts of one head in a block, the second one empty where blocks are not packed.
+  struct Head {
+    uint8_t* first;
+    uint8_t* second;
   };
 
   // The last run may be shorter.
-  [[nodiscard]] uint8_t* head(const Slot& slot, int32_t block, uint32_t head) const {
+  [[nodiscard]] Head head(const Slot& slot, int32_t block, uint32_t head) const {
     const auto index = static_cast<uint32_t>(block);
-    const uint32_t first = index / run_blocks_ * run_blocks_;
+    const uint32_t first = index / run_blocks_ * run_blocks_, nth = index - first;
     const uint64_t n_run = std::min(run_blocks_, n_blocks_[slot.shape.group] - first);
-    return slot.blocks.data() + first * slot.block_bytes +
-           (head * n_run + (index - first)) * slot.head_bytes;
+    uint8_t* const run =
+        slot.blocks.data() + first * slot.block_bytes + head * n_run * slot.head_bytes;
+    return {run + nth * slot.first_bytes,
+            run + n_run * slot.first_bytes + nth * (slot.head_bytes - slot.first_bytes)};
   }
-  [[nodiscard]] uint8_t* head(const Slot& slot, const Place& place) const {
-    return head(slot, place.blocks[place.position / block_size_], place.head);
+  [[nodiscard]] Head head(const Slot& slot, const Place& place) const {
+    return head(slot, block_of(place), place.head);
   }
+  [[nodiscard]] int32_t block_of(const Place& place) const {
+    return place.blocks[place.position / block_size_];
+  }
+  [[nodiscard]] static bool is_packed(const Slot& slot, int32_t block, uint32_t head) {
+    return slot.packed_dims != 0 && slot.is_packed[slot.index(block, head)] != 0;
+  }
+  [[nodiscard]] bool is_packed(const Slot& slot, const Place& place) const {
+    return is_packed(slot, block_of(place), place.head);
+  }
+  // Where the value of a position of a block that is not packed begins.
+  [[nodiscard]] uint8_t* value(const Slot& slot, const Head& at, uint32_t offset) const;
+  [[nodiscard]] KvTile whole_tile(const Slot& slot, const Head& at) const;
+  // A packed block's head as it was, first part and second; to: PackedTile::whole_bytes, aligned to
+  // 64.
+  void unpack(const Slot& slot, const Head& from, uint8_t* to) const;
 
-  // K or V of a slot's block, to rows [block_size, n_kv_heads] of an image or from them.
+  // K or V of a slot's block, to rows [block_size, n_kv_heads] of an image or from them; into a
+  // block that is not packed.
   template <bool kToImage>
   void move_rows(uint32_t slot, bool is_value, int32_t block, uint8_t* rows,
                  uint64_t row_bytes) const;
 
-  // Keys and values of one head; to: where the head begins in its block.
+  // Keys and values of one head; to: where its block has it.
   void store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
                  const float* key) const;
-  void store_value(const Kernels& kernels, const Slot& slot, uint8_t* to, uint32_t offset,
-                   const float* value) const;
+  void store_value(const Kernels& kernels, const Slot& slot, const Head& to, uint32_t offset,
+                   const float* from) const;
 
   void store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint16_t* scales,
                           const float* key) const;
@@ -130,7 +173,9 @@ class KvCache {
   uint32_t run_blocks_;
   KvType k_type_;
   KvType v_type_;
+  const Kernels* packer_;
   std::vector<uint32_t> n_blocks_;
+  AlignedBuffer whole_;  // a block's head, for open()
 };
 
 }  // namespace bp::cpu

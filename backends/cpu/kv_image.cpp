@@ -135,19 +135,27 @@ void move_value(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, 
 template <bool kToImage>
 void KvCache::move_rows(uint32_t slot_index, bool is_value, int32_t block, uint8_t* rows,
                         uint64_t row_bytes) const {
+  alignas(64) uint8_t whole[PackedTile::whole_bytes(PackedTile::kMostDims)];
   const Slot& slot = slots_[slot_index];
-  for (uint32_t offset = 0; offset < block_size_; ++offset) {
-    for (uint32_t h = 0; h < slot.shape.n_kv_heads; ++h, rows += row_bytes) {
-      uint8_t* base = head(slot, block, h);
+  const uint32_t n_heads = slot.shape.n_kv_heads;
+  for (uint32_t h = 0; h < n_heads; ++h) {
+    Head at = head(slot, block, h);
+    if (is_packed(slot, block, h)) {
+      unpack(slot, at, whole);
+      at = {whole,
+            whole + slot.values + kValuePairPositions * value_step(v_type_, slot.value_stride)};
+    }
+    for (uint32_t offset = 0; offset < block_size_; ++offset) {
+      uint8_t* const row = rows + (size_t{offset} * n_heads + h) * row_bytes;
       Kept kept;
       kept.scale_stride = block_size_ * sizeof(uint16_t);
-      kept.scales = base + (is_value ? slot.value_scales : slot.key_scales) + offset * 2;
+      kept.scales = at.first + (is_value ? slot.value_scales : slot.key_scales) + offset * 2;
       if (is_value) {
-        kept.numbers = base + slot.values + value_offset(v_type_, slot.value_stride, offset);
-        move_value<kToImage>(v_type_, kept, slot.shape.v_head_dim, block_size_, rows);
+        kept.numbers = value(slot, at, offset);
+        move_value<kToImage>(v_type_, kept, slot.shape.v_head_dim, block_size_, row);
       } else {
-        kept.numbers = base + key_offset(k_type_, slot.shape.k_head_dim, offset);
-        move_key<kToImage>(k_type_, kept, slot.shape.k_head_dim, block_size_, rows);
+        kept.numbers = at.first + key_offset(k_type_, slot.shape.k_head_dim, offset);
+        move_key<kToImage>(k_type_, kept, slot.shape.k_head_dim, block_size_, row);
       }
     }
   }

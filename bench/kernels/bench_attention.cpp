@@ -28,12 +28,11 @@ constexpr double kSeconds = 0.15;
 struct Named {
   const char* name;
   KvType type;
+  bool is_packed = false;  // full tiles, where the kernels do that
 };
-constexpr Named kTypes[] = {{"f32", KvType::kF32},
-                            {"f16", KvType::kF16},
-                            {"bf16", KvType::kBF16},
-                            {"q8_0", KvType::kQ8_0},
-                            {"q4_0", KvType::kQ4_0}};
+constexpr Named kTypes[] = {{"f32", KvType::kF32},   {"f16", KvType::kF16},
+                            {"bf16", KvType::kBF16}, {"bf16 in 12 bits", KvType::kBF16, true},
+                            {"q8_0", KvType::kQ8_0}, {"q4_0", KvType::kQ4_0}};
 
 using Clock = std::chrono::steady_clock;
 
@@ -49,7 +48,8 @@ class Bench {
         type_(type),
         slot_(slot),
         n_tiles_(n_blocks * slot.n_kv_heads),
-        cache_({&slot_, 1}, 1, kTilePositions, type.type, type.type),
+        cache_({&slot_, 1}, 1, kTilePositions, type.type, type.type,
+               type.is_packed ? &kernels : nullptr),
         blocks_(n_blocks) {
     std::iota(blocks_.begin(), blocks_.end(), 1);
     const std::array<uint32_t, 1> n_all = {n_blocks + 1};
@@ -57,12 +57,15 @@ class Bench {
     const uint32_t head_dim = slot.k_head_dim;
     std::vector<float> x(head_dim);
     for (uint32_t p = 0; p < n_blocks * kTilePositions; ++p) {
-      for (uint32_t d = 0; d < head_dim; ++d) x[d] = static_cast<float>((p * 7 + d * 13) % 31) - 15;
+      for (uint32_t d = 0; d < head_dim; ++d) {
+        x[d] = static_cast<float>((p * 7 + d * 13) % 31) - 15.5f;
+      }
       for (uint32_t head = 0; head < slot.n_kv_heads; ++head) {
         cache_.store(kernels, 0, head, blocks_[p / kTilePositions], p % kTilePositions, x.data(),
                      x.data());
       }
     }
+    if (type.is_packed) pack();
   }
 
   struct Measured {
@@ -103,19 +106,51 @@ class Bench {
   void run(uint32_t n_rows) {
     const Measured ns = measure<true>(n_rows);
     const uint32_t head_dim = slot_.k_head_dim;
-    std::printf("%-12s %-5s %4u x %3u %7.0f %7.0f %7.0f %8.0f ns %7.3f TFLOPS %6.1f GB/s\n",
+    std::printf("%-12s %-15s %4u x %3u %7.0f %7.0f %7.0f %8.0f ns %7.3f TFLOPS %6.1f GB/s\n",
                 kernels_.name, type_.name, n_rows, head_dim, ns.parts[0], ns.parts[1], ns.parts[2],
                 ns.all, 4.0 * n_rows * kTilePositions * head_dim / ns.all * 1e-3,
                 tile_bytes() / ns.all);
   }
 
   [[nodiscard]] double tile_bytes() const {
+    const uint32_t n_dims = slot_.k_head_dim;
+    if (type_.is_packed && cache_.packs(0)) {
+      return static_cast<double>(PackedTile::packed_bytes(n_dims));
+    }
     return static_cast<double>(cache_.block_bytes(0)) / slot_.n_kv_heads;
   }
 
  private:
+  void pack() {
+    if (!cache_.packs(0)) return;
+    auto scratch = AlignedBuffer::allocate(PackedTile::whole_bytes(slot_.k_head_dim), "a tile");
+    if (!scratch.ok()) std::abort();
+    for (const int32_t block : blocks_) {
+      for (uint32_t h = 0; h < slot_.n_kv_heads; ++h) cache_.pack(0, h, block, (*scratch).data());
+    }
+  }
+
   // Columns of values, then sums of probabilities.
   [[nodiscard]] size_t row_stride() const { return slot_.v_head_dim + 16; }
+
+  // As an attention item does.
+  void unpack(KvTile& tile) {
+    const uint32_t n_dims = slot_.k_head_dim;
+    if (unpacked_.size() == 0) {
+      auto made = AlignedBuffer::allocate(PackedTile::whole_bytes(n_dims), "a tile");
+      if (!made.ok()) std::abort();
+      unpacked_ = std::move(*made);
+    }
+    auto* const to = reinterpret_cast<uint16_t*>(unpacked_.data());
+    kernels_.unpack_tile(tile.packed, tile.ahead, to);
+    tile.packed = {};
+    tile.value_stride = n_dims;
+    for (uint32_t g = 0; g < kTileGroups; ++g) {
+      tile.keys[g] = to + size_t{g} * 16 * n_dims;
+      tile.values[g] = to + size_t{kTilePositions + g / 2 * kValuePairPositions} * n_dims;
+    }
+    tile.ahead = 0;
+  }
 
   // Tiles go through all three parts one after another, the next one asked for before, as in a
   // step.
@@ -135,7 +170,9 @@ class Bench {
       if (t + 1 < n_tiles_) {
         tile.ahead = cache_.distance(0, place(t), place(t + 1));
         tile.wanted_end = kTileGroups;
+        if (const char* e = getenv("AHEAD"); e && tile.packed.first) tile.ahead = atol(e);
       }
+      if (tile.packed.first != nullptr && n_rows > kernels_.packed_rows) unpack(tile);
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
         const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
         const auto a = now();
@@ -165,6 +202,7 @@ class Bench {
   KvCache cache_;
   std::vector<int32_t> blocks_;
   float* scores_ = nullptr;
+  AlignedBuffer unpacked_;
 };
 
 // Every core reads a cache of its own.
@@ -181,7 +219,7 @@ void run_together(const Kernels& kernels, const Named& type, const bp_kv_slot& s
     });
   }
   threads.clear();
-  std::printf("%-12s %-5s %4u x %3u from memory, %u core(s): %.1f GB/s\n", kernels.name, type.name,
+  std::printf("%-12s %-15s %4u x %3u from memory, %u core(s): %.1f GB/s\n", kernels.name, type.name,
               n_rows, slot.k_head_dim, n_cores, std::reduce(rates.begin(), rates.end()));
 }
 
@@ -192,6 +230,7 @@ void run_all(std::string_view only, uint32_t head_dim, uint32_t n_kv_heads) {
   for (const Isa isa : available_isas()) {
     if (!only.empty() && only != isa_name(isa)) continue;
     for (const Named& type : kTypes) {
+      if (getenv("ONLY") && type.type != KvType::kBF16) continue;
       Bench cached(kernels_of(isa), type, one, kTilesInCache);
       for (const uint32_t n_rows : {1u, 2u, 4u, 64u}) cached.run(n_rows);
       const auto n_blocks =

@@ -230,7 +230,8 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
                        100 * m.tokens_s * cost.operations / (machine.int8_tops * 1e12));
   }
   if (machine.bandwidth_gb_s == 0) return "";
-  // By the bytes of the file: who keeps weights in fewer may come to more than 100 %.
+  // By the bytes of the file and of the cache's types: who keeps weights, or keys and values, in
+  // fewer may come to more than 100 %.
   const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
   const double of_sequence = context * cost.kv_bytes + cost.state_bytes;
   double step_bytes = m.n_sequences * of_sequence;

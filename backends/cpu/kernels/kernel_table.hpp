@@ -301,6 +301,56 @@ using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const void* pa
                          uint32_t n_x_rows, uint32_t n_columns, float* y, size_t y_stride,
                          void* scratch);
 
+// A whole tile of a head's keys and values of bf16 in 12 bits a number, without loss, where there
+// are as many dimensions as columns, n_dims, a multiple of 32. Each has a base, the exponent 15
+// below its greatest one or 0. Of a number less its base the lower byte, the last bit of the
+// exponent and the mantissa, stands as it is; the upper one, s0000kkk, is the nibble skkk. What has
+// an exponent below the base stands apart, and 0 in its place.
+//   bases u8[2][n_dims], the ends u16[n_pieces] of each piece's part of what stands apart, that
+//   itself, by its place, with room for one number in 256, padding to 64 bytes; then vectors of 32
+//   numbers in the order of KvTile's, keys [4][n_dims / 2], then values [2][n_dims / 16][16]: of
+//   each four the lower bytes u8[2][64], then the nibbles u8[64], the lower ones those of the first
+//   64. Lower and upper bytes of 64, interleaved in each 16, are two vectors.
+// Pieces: keys of a group; values of half a tile, 16 columns.
+struct PackedTile {
+  struct Apart {
+    uint16_t element;  // of the piece's vectors
+    uint16_t number;
+  };
+  static constexpr uint32_t kMostDims = 256;
+  static constexpr uint32_t kExponents = 16;
+  static constexpr uint32_t kFourBytes = 192, kNibblesAt = 128;       // of four vectors
+  static constexpr uint32_t kValueVectors = kValuePairPositions / 2;  // of a piece
+
+  const uint8_t* first;  // null: none
+  uint32_t n_dims;
+
+  [[gnu::always_inline]] static constexpr bool takes(uint32_t k_dims, uint32_t v_dims) {
+    return k_dims == v_dims && k_dims % 32 == 0 && k_dims <= kMostDims;
+  }
+  [[gnu::always_inline]] static constexpr size_t whole_bytes(uint32_t n_dims) {
+    return size_t{2} * kTilePositions * n_dims * sizeof(uint16_t);
+  }
+  [[gnu::always_inline]] static constexpr size_t packed_bytes(uint32_t n_dims) {
+    return numbers_at(n_dims) + whole_bytes(n_dims) / 4 * 3;
+  }
+  [[gnu::always_inline]] static constexpr uint32_t n_pieces(uint32_t n_dims) {
+    return kTileGroups + n_dims / 8;
+  }
+  [[gnu::always_inline]] static constexpr uint32_t most_apart(uint32_t n_dims) {
+    return n_dims / 2;
+  }
+  [[gnu::always_inline]] static constexpr size_t ends_at(uint32_t n_dims) {
+    return size_t{2} * n_dims;
+  }
+  [[gnu::always_inline]] static constexpr size_t apart_at(uint32_t n_dims) {
+    return ends_at(n_dims) + (n_pieces(n_dims) + 1) / 2 * sizeof(uint32_t);
+  }
+  [[gnu::always_inline]] static constexpr size_t numbers_at(uint32_t n_dims) {
+    return (apart_at(n_dims) + most_apart(n_dims) * sizeof(Apart) + 63) / 64 * 64;
+  }
+};
+
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
 // its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
 // dimensions lie together, [head_dim / 4][key_stride][4], so that one instruction serves 16
@@ -310,6 +360,7 @@ using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const void* pa
 // [first, end) are never read. Keys and values of bf16 lie as kKeyPairDims says; values[g] of an
 // even g is where 32 positions begin.
 struct KvTile {
+  PackedTile packed;  // in place of keys and values, which are null then
   const void* keys[kTileGroups];
   const void* values[kTileGroups];
   const uint16_t* key_scales[kTileGroups];    // f16, of 8-bit and 4-bit keys
@@ -426,6 +477,13 @@ struct Kernels {
   SoftmaxTile softmax_tile[kKvTypes];
   AccumulateTile accumulate_tile[kKvTypes];
   ValuesFinite values_finite[kKvTypes];  // null for integers
+  // Null where tiles of bf16 stay as they are. False: too much would stand apart, or something is
+  // not finite.
+  bool (*pack_tile)(const KvTile& tile, uint32_t n_dims, uint8_t* packed);
+  // To keys and values [128 * n_dims] in the order of KvTile's, aligned to 64; asks for as much
+  // that is `ahead`.
+  void (*unpack_tile)(const PackedTile& tile, ptrdiff_t ahead, uint16_t* to);
+  uint32_t packed_rows;  // up to so many score_tile and accumulate_tile take packed tiles as well
   // A value [n] to its elements of pairs of positions, the first of which is `pairs`; the last 16
   // columns are filled up with zeros. The other position's elements are not touched: another thread
   // may store them.

@@ -48,9 +48,16 @@ size_t AttentionItem::gathered_floats(uint32_t n_rows, const bp_kv_slot& slot) {
   return n_rows * (round_up(slot.v_head_dim, kKvScaleDims) + kSums) + round_up(n_rows, 16);
 }
 
+// Of values that are hidden.
+constexpr size_t hidden_floats(const bp_kv_slot& slot) {
+  return kTilePositions * round_up(slot.v_head_dim, 16) / 2;
+}
+
 size_t AttentionItem::scratch_floats(uint32_t n_rows, const bp_kv_slot& slot) {
+  const bool packs = PackedTile::takes(slot.k_head_dim, slot.v_head_dim);
   return size_t{kMaxQueryRows} * kTilePositions + n_rows * query_words(slot.k_head_dim) +
-         2 * gathered_floats(n_rows, slot) + kTilePositions * round_up(slot.v_head_dim, 16) / 2;
+         2 * gathered_floats(n_rows, slot) + hidden_floats(slot) +
+         (packs ? PackedTile::whole_bytes(slot.k_head_dim) / sizeof(float) : 0);
 }
 
 AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
@@ -75,7 +82,9 @@ AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
   span_ = gathered_at(floats);
   floats += gathered_floats(n_rows_, slot);
   total_ = gathered_at(floats);
-  hidden_ = reinterpret_cast<uint16_t*>(floats + gathered_floats(n_rows_, slot));
+  floats += gathered_floats(n_rows_, slot);
+  hidden_ = reinterpret_cast<uint16_t*>(floats);
+  unpacked_ = reinterpret_cast<uint16_t*>(floats + hidden_floats(slot));
   read_ = {seen(0).begin, seen(n_rows_ - 1).end};
 }
 
@@ -219,10 +228,27 @@ void AttentionItem::write_tile(uint32_t first) const {
   }
 }
 
+KvTile AttentionItem::unpacked(const KvTile& tile) const {
+  const uint32_t n_dims = tile.packed.n_dims;
+  kernels_.unpack_tile(tile.packed, tile.ahead, unpacked_);
+  KvTile whole = tile;
+  whole.packed = {};
+  whole.value_stride = n_dims;
+  for (uint32_t g = 0; g < kTileGroups; ++g) {
+    whole.keys[g] = unpacked_ + size_t{g} * kKvLanes * n_dims;
+    whole.values[g] = unpacked_ + size_t{kTilePositions + g / 2 * kValuePairPositions} * n_dims;
+  }
+  whole.ahead = 0;  // asked for already
+  whole.wanted_end = whole.wanted_first;
+  return whole;
+}
+
 void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
   if (place_.writes) write_tile(first);
   KvTile tile = step_.kv->tile(spec_.kv_slot, kept_at(first), seen(0).begin, seen(n_rows_ - 1).end);
   look_ahead(first, tile);
+  const bool is_packed = tile.packed.first != nullptr;
+  if (is_packed && n_rows_ > kernels_.packed_rows) tile = unpacked(tile);
   uint32_t begin = 0;
   while (begin < n_rows_ && !sees(begin, first)) ++begin;
   uint32_t end = n_rows_;
@@ -273,8 +299,10 @@ void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, f
     const ValuesFinite are_finite = kernels_.values_finite[v_type_];
     return are_finite != nullptr && are_finite(tile, begin, end);
   };
-  if (whole || (same ? finite(all.begin, all.begin + 1) && finite(all.end - 1, all.end)
-                     : finite(all.begin, all.end))) {
+  const bool is_packed = tile.packed.first != nullptr;  // and finite
+  if (whole || is_packed ||
+      (same ? finite(all.begin, all.begin + 1) && finite(all.end - 1, all.end)
+            : finite(all.begin, all.end))) {
     return accumulate(tile, scores_, rows.end - rows.begin, all.begin, all.end, out, row_stride_);
   }
   for (uint32_t r = rows.begin, next; r < rows.end; r = next) {

@@ -88,6 +88,8 @@ class AttentionItem {
   // Whether tiles ask for all that is read after them.
   [[nodiscard]] bool asks_enough() const;
   void write_tile(uint32_t first) const;
+  // A packed tile as it was.
+  [[nodiscard]] KvTile unpacked(const KvTile& tile) const;
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
   void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;
@@ -108,9 +110,10 @@ class AttentionItem {
   size_t n_columns_;   // of values, rounded up to 32
   size_t row_stride_;  // of what is gathered
   const int32_t* blocks_;
-  float* scores_;     // [kMaxQueryRows, kTilePositions]
-  float* queries_;    // [n_rows, query_stride]
-  uint16_t* hidden_;  // a tile of bf16 values
+  float* scores_;       // [kMaxQueryRows, kTilePositions]
+  float* queries_;      // [n_rows, query_stride]
+  uint16_t* hidden_;    // a tile of bf16 values
+  uint16_t* unpacked_;  // keys and values of a tile
   Gathered span_, total_;
 };
 

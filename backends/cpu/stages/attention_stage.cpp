@@ -78,7 +78,35 @@ uint32_t AttentionStage::chunk_tokens() const {
 size_t AttentionStage::scratch_bytes(const StageLimits&) const {
   const uint32_t n_rows = spec_.attends ? chunk_tokens() * group() : 0;
   const size_t floats = spec_.attends ? AttentionItem::scratch_floats(n_rows, slot_) : 0;
-  return std::max<size_t>(floats, slot_.k_head_dim) * sizeof(float);
+  const bool packs = PackedTile::takes(slot_.k_head_dim, slot_.v_head_dim);
+  return std::max(std::max<size_t>(floats, slot_.k_head_dim) * sizeof(float),
+                  packs ? PackedTile::whole_bytes(slot_.k_head_dim) : 0);
+}
+
+void AttentionStage::begin(const StepContext& step, uint32_t phase) const {
+  if (phase != 0 || !spec_.write || !step.kv->packs(spec_.kv_slot)) return;
+  const bp_batch& batch = *step.batch;
+  const uint32_t block_size = step.kv->block_size();
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
+    const uint32_t n = n_new(batch, s);
+    if (n == 0 || step.running[s] == 0) continue;
+    const auto first = static_cast<uint32_t>(batch.positions[batch.query_start[s]]);
+    for (uint32_t b = first / block_size; b <= (first + n - 1) / block_size; ++b) {
+      const uint32_t offset = b == first / block_size ? first % block_size : 0;
+      step.kv->open(spec_.kv_slot, blocks_of(step, s)[b], offset);
+    }
+  }
+}
+
+const int32_t* AttentionStage::blocks_of(const StepContext& step, uint32_t sequence) const {
+  const bp_block_table& table = step.batch->block_tables[slot_.group];
+  return table.blocks + size_t{sequence} * table.stride;
+}
+
+Range AttentionStage::filled(const StepContext& step, uint32_t sequence) {
+  const uint32_t end = step.batch->context_len[sequence];
+  const uint32_t block_size = step.kv->block_size();
+  return {(end - n_new(*step.batch, sequence)) / block_size, end / block_size};
 }
 
 size_t AttentionStage::shared_bytes(const StageLimits&) const {
@@ -96,7 +124,16 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
     const bool writes = spec_.write && !items_write(batch);
     return {writes ? std::min(batch.n_tokens, kWriteItems) : 0};
   }
-  if (!spec_.attends || phase > 2) return {};
+  if (phase == 3) {
+    uint32_t n = 0;
+    const bool packs = spec_.write && step.kv->packs(spec_.kv_slot);
+    for (uint32_t s = 0; packs && s < batch.n_seqs; ++s) {
+      const Range own = filled(step, s);
+      n += own.end - own.begin;
+    }
+    return {n * slot_.n_kv_heads};
+  }
+  if (!spec_.attends) return {};
   const bool by_spans = splits(step);
   if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
   uint32_t n = 0;
@@ -114,6 +151,8 @@ void AttentionStage::run(const StepContext& step, const Worker& worker, uint32_t
     write_items(step, worker, items);
   } else if (phase == 2) {
     fold_items(step, worker, items);
+  } else if (phase == 3) {
+    pack_items(step, worker, items);
   } else if (splits(step)) {
     gather_items(step, worker, items);
   } else {
@@ -133,6 +172,21 @@ void AttentionStage::write_items(const StepContext& step, const Worker& worker,
         write_token(spec_, slot_, step, token, head, scratch);
       }
     }
+  }
+}
+
+// Items are sequences in order, then heads, then blocks, as they lie.
+void AttentionStage::pack_items(const StepContext& step, const Worker& worker, Items& items) const {
+  const auto n_blocks = [&](uint32_t s) {
+    const Range own = filled(step, s);
+    return own.end - own.begin;
+  };
+  ItemsBySequence all([&](uint32_t s) { return n_blocks(s) * slot_.n_kv_heads; });
+  for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
+    const uint32_t item = all.seek(next), s = all.sequence();
+    if (step.running[s] == 0) continue;
+    const uint32_t block = filled(step, s).begin + item % n_blocks(s);
+    step.kv->pack(spec_.kv_slot, item / n_blocks(s), blocks_of(step, s)[block], worker.scratch);
   }
 }
 

@@ -10,8 +10,10 @@ namespace bp::cpu {
 class AttentionStage : public Stage {
  public:
   AttentionStage(AttentionSpec spec, const bp_kv_slot& slot);
+  // Opens the blocks that are written.
+  void begin(const StepContext& step, uint32_t phase) const override;
   // Phase 0 writes, unless the items of phase 1 do, which attend; phase 2 folds the spans that
-  // phase 1 gathered apart.
+  // phase 1 gathered apart; phase 3 packs the blocks that have become full.
   [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
   void run(const StepContext& step, const Worker& worker, uint32_t phase,
            Items& items) const override;
@@ -39,6 +41,11 @@ class AttentionStage : public Stage {
   // What one span of a head gathers, and all spans of all heads.
   [[nodiscard]] size_t span_floats(const StepContext& step, uint32_t sequence) const;
   [[nodiscard]] size_t all_spans_floats(const StepContext& step, uint32_t sequence) const;
+
+  void pack_items(const StepContext& step, const Worker& worker, Items& items) const;
+  // Blocks of a sequence, by their number in it, that are full from this step on.
+  [[nodiscard]] static Range filled(const StepContext& step, uint32_t sequence);
+  [[nodiscard]] const int32_t* blocks_of(const StepContext& step, uint32_t sequence) const;
 
   // Tokens of a sequence whose queries share one pass over the cache.
   [[nodiscard]] uint32_t chunk_tokens() const;

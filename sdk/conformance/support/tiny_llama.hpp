@@ -22,11 +22,16 @@ class TinyLlama {
   // the MLP's intermediate.
   explicit TinyLlama(bp_dtype dtype = BP_DTYPE_F32, uint32_t window = 0,
                      const std::vector<OpSpec>& specs = kNoSpecs,
-                     std::set<std::string> inlined = {}, uint32_t n_ff = kFf)
-      : dtype_(dtype), window_(window), n_ff_(n_ff), writer_(builder_, specs, std::move(inlined)) {
+                     std::set<std::string> inlined = {}, uint32_t n_ff = kFf,
+                     uint32_t head_dim = kHeadDim)
+      : dtype_(dtype),
+        window_(window),
+        n_ff_(n_ff),
+        head_dim_(head_dim),
+        writer_(builder_, specs, std::move(inlined)) {
     const uint32_t group = builder_.add_kv_group(window);
     for (uint32_t i = 0; i < kLayers; ++i)
-      builder_.add_kv_slot({group, kKvHeads, kHeadDim, kHeadDim});
+      builder_.add_kv_slot({group, kKvHeads, head_dim, head_dim});
     add_prologue();
     for (uint32_t i = 0; i < kLayers; ++i) add_layer(i);
     add_epilogue();
@@ -59,10 +64,11 @@ class TinyLlama {
     table_ = matrix("embedding", kVocab, kDim);
     add(BP_OP_EMBED, {builder_.add_ids()}, {x_}, {table_});
     std::vector<float> frequencies;
-    for (uint32_t i = 0; i < kHeadDim / 2; ++i) {
-      frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / kHeadDim));
+    for (uint32_t i = 0; i < head_dim_ / 2; ++i) {
+      frequencies.push_back(
+          std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(head_dim_)));
     }
-    inv_freq_ = builder_.add_weight("inv_freq", BP_DTYPE_F32, {kHeadDim / 2}, frequencies);
+    inv_freq_ = builder_.add_weight("inv_freq", BP_DTYPE_F32, {head_dim_ / 2}, frequencies);
   }
 
   // The norm of x_ plus what the last block added; x_ becomes the sum.
@@ -89,30 +95,30 @@ class TinyLlama {
   }
 
   void add_attention(const std::string& prefix, uint32_t slot, uint32_t x) {
-    constexpr uint32_t q_width = kHeads * kHeadDim, kv_width = kKvHeads * kHeadDim;
+    const uint32_t q_width = kHeads * head_dim_, kv_width = kKvHeads * head_dim_;
     const uint32_t q = builder_.add_value(q_width), k = builder_.add_value(kv_width),
                    v = builder_.add_value(kv_width);
     bp_attr_qkv qkv{};
     qkv.n_heads = kHeads, qkv.n_kv_heads = kKvHeads;
-    qkv.head_dim = qkv.v_head_dim = kHeadDim;
+    qkv.head_dim = qkv.v_head_dim = head_dim_;
     add(BP_OP_QKV, {x}, {q, k, v},
         {matrix(prefix + "q", q_width, kDim), matrix(prefix + "k", kv_width, kDim),
          matrix(prefix + "v", kv_width, kDim)},
         ProgramBuilder::attributes(qkv));
     bp_attr_rope rope{};
     rope.n_heads = kHeads, rope.n_kv_heads = kKvHeads;
-    rope.head_dim = rope.n_dims = kHeadDim;
+    rope.head_dim = rope.n_dims = head_dim_;
     rope.magnitude = 1;
     const uint32_t rotated_q = builder_.add_value(q_width),
                    rotated_k = builder_.add_value(kv_width);
     add(BP_OP_ROPE, {q, k}, {rotated_q, rotated_k}, {inv_freq_}, ProgramBuilder::attributes(rope));
     bp_attr_attention attention{};
     attention.n_heads = kHeads, attention.n_kv_heads = kKvHeads;
-    attention.head_dim = attention.v_head_dim = kHeadDim;
+    attention.head_dim = attention.v_head_dim = head_dim_;
     attention.kv_slot = slot;
     attention.writes_kv = attention.causal = 1;
     attention.window = window_;
-    attention.scale = 1 / std::sqrt(static_cast<float>(kHeadDim));
+    attention.scale = 1 / std::sqrt(static_cast<float>(head_dim_));
     const uint32_t o = builder_.add_value(q_width);
     add(BP_OP_ATTENTION, {rotated_q, rotated_k, v}, {o}, {}, ProgramBuilder::attributes(attention));
     delta_ = builder_.add_value(kDim);
@@ -140,7 +146,7 @@ class TinyLlama {
 
   bp_dtype dtype_;
   uint32_t window_;
-  uint32_t n_ff_;
+  uint32_t n_ff_, head_dim_;
   ProgramBuilder builder_;
   OpWriter writer_;
   uint32_t n_ops_ = 0;

@@ -56,6 +56,7 @@ struct Config {
   NamedFactory backend;
   bp_dtype dtype = BP_DTYPE_F32;
   KvTypes kv = {};
+  uint32_t head_dim = TinyLlama::kHeadDim;
 };
 
 void PrintTo(const Config& config, std::ostream* out) {
@@ -63,13 +64,15 @@ void PrintTo(const Config& config, std::ostream* out) {
   if (config.kv.k != BP_DTYPE_NONE) {
     *out << " keys " << dtype_name(config.kv.k) << " values " << dtype_name(config.kv.v);
   }
+  if (config.head_dim != TinyLlama::kHeadDim) *out << " heads of " << config.head_dim;
 }
 
 class Model {
  public:
   explicit Model(const Config& config, bp_compile_options options = default_options(),
                  uint32_t window = 0, uint32_t n_ff = TinyLlama::kFf)
-      : llama_(config.dtype, window, {}, {}, n_ff), session_(*config.backend.factory) {
+      : llama_(config.dtype, window, {}, {}, n_ff, config.head_dim),
+        session_(*config.backend.factory) {
     if (options.k_dtype == BP_DTYPE_NONE) options.k_dtype = config.kv.k;
     if (options.v_dtype == BP_DTYPE_NONE) options.v_dtype = config.kv.v;
     session_.compile(llama_.program(), options, kBlocks);
@@ -118,6 +121,7 @@ std::vector<Config> configs() {
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_Q8_0}});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_F16, BP_DTYPE_Q8_0}});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_BF16, BP_DTYPE_BF16}});
+    all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_BF16, BP_DTYPE_BF16}, 64});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_BF16}});
     all.push_back({backend, BP_DTYPE_F32, {BP_DTYPE_Q4_0, BP_DTYPE_Q4_0}});
   }
@@ -151,6 +155,45 @@ TEST_P(CpuStep, ChunksEqualTheWholePrompt) {
     }
     EXPECT_EQ(chunks, whole);
   }
+}
+
+// Of a prompt whose last tokens are taken back, as by speculation: what came after them is gone,
+// what stands before them, in a block that had been full, is not.
+TEST_P(CpuStep, TokensWrittenAnewReplaceThoseOfFullBlocks) {
+  const Tokens tokens = tokens_of(2, kLong), others = tokens_of(7, kLong);
+  for (const uint32_t kept : {127u, 100u, 64u, 40u}) {
+    Tokens mixed = slice(tokens, 0, kept);
+    mixed.insert(mixed.end(), others.begin() + kept, others.end());
+    Model fresh(GetParam());
+    const Floats expected = fresh.last_logits(mixed, 0, blocks_from(1, 3));
+    Model model(GetParam());
+    for (uint32_t t = 0; t < kLong; t += 50) {
+      model.logits(slice(tokens, t, t + 50), static_cast<int32_t>(t), blocks_from(1, 3));
+    }
+    model.logits(slice(mixed, kept, kept + 2), static_cast<int32_t>(kept), blocks_from(1, 3));
+    const Floats found = model.last_logits(slice(mixed, kept + 2, kLong),
+                                           static_cast<int32_t>(kept + 2), blocks_from(1, 3));
+    EXPECT_EQ(found, expected) << kept;
+  }
+}
+
+TEST_P(CpuStep, CopiesOfFullBlocksContinueApart) {
+  constexpr uint32_t kKept = 50;  // of the first block, by the copy
+  const Tokens tokens = tokens_of(2, kLong);
+  Tokens others = tokens_of(7, kLong);
+  std::copy_n(tokens.begin(), kKept, others.begin());
+  Model fresh(GetParam());
+  const Floats expected = fresh.last_logits(tokens, 0, blocks_from(1, 3));
+  const Floats of_others = fresh.last_logits(others, 0, blocks_from(1, 3));
+  Model model(GetParam());
+  model.logits(slice(tokens, 0, kLong - 1), 0, blocks_from(1, 3));
+  BatchBuilder batch;
+  batch.add_block_op({BP_BLOCK_COPY, BP_BLOCK_OF_GROUP, 0, 1, 10});
+  batch.add_sequence(slice(others, kKept, kLong), kKept, blocks_from(10, 3));
+  batch.add_output(0, {kLong - kKept - 1}, kVocab);
+  ASSERT_TRUE(model.run(batch).ok());
+  EXPECT_EQ(batch.output(0), of_others);
+  EXPECT_EQ(model.last_logits({tokens.back()}, kLong - 1, blocks_from(1, 3)), expected);
 }
 
 TEST_P(CpuStep, TellsTheGreatestValueOfEachRow) {

@@ -266,6 +266,7 @@ void set_attention_kernels(Kernels& kernels) {
   kernels.accumulate_tile[i] = accumulate_tile;
   kernels.values_finite[i] = values_finite_pairs<kSteps>;
   kernels.wanting_rows[i] = 0;
+  kernels.pack_tile = nullptr;
 }
 
 }  // namespace bp::cpu::amx

@@ -1,10 +1,12 @@
-// Attention to keys and values in pairs of bf16, two dimensions or positions an instruction.
+// Attention to keys and values in pairs of bf16, two dimensions or positions an instruction, as
+// they are or in 12 bits (PackedTile).
 
 #include <type_traits>
 
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/avx512_bf16/by_floats.hpp"
+#include "backends/cpu/kernels/avx512_bf16/packed_tile.hpp"
 #include "backends/cpu/kernels/bf16_softmax.inl"
 #include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
@@ -35,14 +37,18 @@ struct PairProducts {
   __attribute__((always_inline)) static void add(const uint16_t* const (&pairs)[C], const float* x,
                                                  size_t x_stride, uint32_t i,
                                                  F32x16 (&sums)[M][C]) {
-    __m512bh w[C];
-    BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-      w[c] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(pairs[c]));
-    }
+    __m512i w[C];
+    BP_UNROLL for (uint32_t c = 0; c < C; ++c) w[c] = _mm512_loadu_si512(pairs[c]);
+    add(w, x, x_stride, i, sums);
+  }
+  template <uint32_t M, uint32_t C>
+  __attribute__((always_inline)) static void add(const __m512i (&pairs)[C], const float* x,
+                                                 size_t x_stride, uint32_t i,
+                                                 F32x16 (&sums)[M][C]) {
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const __m512 word = _mm512_set1_ps(x[m * x_stride + i]);
       BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
-        sums[m][c].v = _mm512_dpbf16_ps(sums[m][c].v, w[c],
+        sums[m][c].v = _mm512_dpbf16_ps(sums[m][c].v, reinterpret_cast<__m512bh>(pairs[c]),
                                         reinterpret_cast<__m512bh>(_mm512_castps_si512(word)));
       }
     }
@@ -240,6 +246,94 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
   });
 }
 
+// Adds n_vectors pairs of a piece of a packed tile times those of M rows of x from i on. One piece
+// after another: memory is read in one stream.
+template <class Bases, uint32_t M>
+__attribute__((always_inline)) inline void add_piece(const PackedPiece& piece, const Bases& bases,
+                                                     uint32_t n_vectors, const AskAhead& ask,
+                                                     const float* x, size_t x_stride, uint32_t i,
+                                                     F32x16 (&sums)[M][1]) {
+  if (__builtin_expect(piece.n_apart > 0, 0)) {
+    alignas(64) uint16_t made[PackedTile::kMostDims / 2 * kPairElements];
+    unpack_piece(piece, bases, n_vectors, ask, made);
+    for (uint32_t v = 0; v < n_vectors; ++v) {
+      const uint16_t* const pairs[1] = {made + v * kPairElements};
+      PairProducts::add(pairs, x, x_stride, i + v, sums);
+    }
+    return;
+  }
+  const __m512i upper_bytes = upper_bytes_of_nibbles();
+  const uint8_t* from = piece.fours;
+  for (uint32_t v = 0; v < n_vectors; v += 4, from += PackedTile::kFourBytes) {
+    const FourVectors four = four_vectors(from, upper_bytes);
+    ask.four(from);
+    BP_UNROLL for (uint32_t n = 0; n < 4; ++n) {
+      const __m512i pairs[1] = {_mm512_add_epi32(four.of[n], bases.base(v + n))};
+      PairProducts::add(pairs, x, x_stride, i + v + n, sums);
+    }
+  }
+}
+
+// The same sums as of the tile unpacked.
+template <class Rows>
+inline void score_packed(const KvTile& tile, const float* queries, size_t query_stride,
+                         float* scores) {
+  constexpr uint32_t M = Rows::kRows;
+  const KeyBases bases(tile.packed);
+  const AskAhead ask(tile.packed, tile.ahead);
+  for (uint32_t group = tile.first; group < tile.end; ++group) {
+    F32x16 sums[M][1];
+    BP_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][0] = zero();
+    add_piece(packed_keys(tile.packed, group), BasesOfKeys{bases.of}, tile.packed.n_dims / 2, ask,
+              queries, query_stride, 0, sums);
+    BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+      store(scores + m * kTilePositions + group * 16, sums[m][0]);
+    }
+  }
+}
+
+// Half a tile after the other, as it lies: probabilities of positions outside are 0.
+template <class Rows>
+inline void accumulate_packed(const KvTile& tile, const float* probabilities, float* out,
+                              size_t out_stride) {
+  constexpr uint32_t M = Rows::kRows;
+  const AskAhead ask(tile.packed, tile.ahead);
+  for (uint32_t half = 0; half < 2; ++half) {
+    for (uint32_t column = 0; column < tile.packed.n_dims; column += 16) {
+      F32x16 sums[M][1];
+      BP_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][0] = load(out + m * out_stride + column);
+      add_piece(packed_values(tile.packed, half, column),
+                BasesOfValues{value_bases(tile.packed, column)}, PackedTile::kValueVectors, ask,
+                probabilities, kTilePositions, half * PackedTile::kValueVectors, sums);
+      BP_UNROLL for (uint32_t m = 0; m < M; ++m) store(out + m * out_stride + column, sums[m][0]);
+    }
+  }
+}
+
+template <Tuning T>
+void score_packed_or_whole(const KvTile& tile, const float* queries, size_t query_stride,
+                           uint32_t n_rows, uint32_t head_dim, float* scores) {
+  if (tile.packed.first == nullptr) {
+    return score_tile<T>(tile, queries, query_stride, n_rows, head_dim, scores);
+  }
+  for_rows<T, kRows>(n_rows, [&](uint32_t row, auto rows) {
+    score_packed<decltype(rows)>(tile, queries + row * query_stride, query_stride,
+                                 scores + row * kTilePositions);
+  });
+}
+
+template <Tuning T>
+void accumulate_packed_or_whole(const KvTile& tile, const float* probabilities, uint32_t n_rows,
+                                uint32_t first, uint32_t end, float* out, size_t out_stride) {
+  if (tile.packed.first == nullptr) {
+    return accumulate_tile<T>(tile, probabilities, n_rows, first, end, out, out_stride);
+  }
+  for_rows<T, kRows>(n_rows, [&](uint32_t row, auto rows) {
+    accumulate_packed<decltype(rows)>(tile, probabilities + row * kTilePositions,
+                                      out + row * out_stride, out_stride);
+  });
+}
+
 template <Tuning T>
 void set(Kernels& kernels) {
   constexpr int i = static_cast<int>(KvType::kBF16);
@@ -248,6 +342,13 @@ void set(Kernels& kernels) {
   kernels.softmax_tile[i] = softmax_tile<typename Products<T>::Probabilities>;
   kernels.accumulate_tile[i] = accumulate_tile<T>;
   kernels.wanting_rows[i] = T == Tuning::kIntel ? kRows : 0;  // measured
+  // Products of floats take longer than memory gives: there tiles stay whole.
+  if constexpr (!kByFloats<T>) {
+    kernels.score_tile[i] = score_packed_or_whole<T>;
+    kernels.accumulate_tile[i] = accumulate_packed_or_whole<T>;
+    kernels.packed_rows = kRows;
+    set_tile_packing(kernels);
+  }
 }
 
 }  // namespace
