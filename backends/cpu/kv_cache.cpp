@@ -171,7 +171,9 @@ void KvCache::open(uint32_t slot_index, int32_t block, uint32_t offset) {
 }
 
 void KvCache::unpack(const Slot& slot, const Head& from, uint8_t* to) const {
-  packer_->unpack_tile({from.first, slot.packed_dims}, 0, reinterpret_cast<uint16_t*>(to));
+  KvTile tile{};
+  tile.packed = {from.first, slot.packed_dims};
+  packer_->unpack_tile(tile, reinterpret_cast<uint16_t*>(to));
 }
 
 // By way of memory of its own: whether it fits shows at the end.
@@ -223,7 +225,23 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
     tile.key_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.key_scales) + offset;
     tile.value_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.value_scales) + offset;
   }
+  // Not beside the first half.
+  if (slot.packed_dims != 0) tile.values[2] = head(slot, first).second;
   return tile;
+}
+
+void KvCache::look_ahead(uint32_t slot_index, const Place& from, const Place& next,
+                         KvTile& tile) const {
+  const Slot& slot = slots_[slot_index];
+  tile.ahead = tile.second_ahead = distance(slot_index, from, next);
+  if (slot.packed_dims == 0) return;
+  const Head own = head(slot, from), others = head(slot, next);
+  tile.packed_is_next = is_packed(slot, next);
+  // Of a packed tile, what its keys' and the first values' place does not hold.
+  const uint64_t second_values =
+      slot.values + kValuePairPositions * value_step(v_type_, slot.value_stride);
+  tile.second_ahead =
+      (tile.packed_is_next ? others.first + second_values : others.second) - own.second;
 }
 
 ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place& to) const {
@@ -233,7 +251,7 @@ ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place&
 
 // Every line, since the hardware's own prefetch begins anew with each block and page; of what would
 // push these out again, the first lines of each page.
-void KvCache::prefetch(uint32_t slot_index, const Place& place) const {
+void KvCache::prefetch(uint32_t slot_index, const Place& place, uint32_t end) const {
   constexpr uint64_t kLine = 64, kMostBytes = 64 << 10, kPage = 4096, kFirstBytes = 256;
   const Slot& slot = slots_[slot_index];
   const Head at = head(slot, place);
@@ -242,8 +260,17 @@ void KvCache::prefetch(uint32_t slot_index, const Place& place) const {
       if (i < kMostBytes || i % kPage < kFirstBytes) __builtin_prefetch(from + i);
     }
   };
-  ask(at.first, slot.first_bytes);
-  if (!is_packed(slot, place)) ask(at.second, slot.head_bytes - slot.first_bytes);
+  if (slot.packed_dims == 0 || is_packed(slot, place)) return ask(at.first, slot.first_bytes);
+  const uint32_t begin = place.position / kTilePositions * kTilePositions;
+  const uint32_t n = std::min(end - begin, kTilePositions);
+  ask(at.first, round_up(n, kKvLanes) * key_step(k_type_, slot.shape.k_head_dim));
+  for (uint32_t first = 0; first < n; first += kValuePairPositions) {
+    const uint64_t n_pairs = (std::min(n - first, kValuePairPositions) + 1) / 2;
+    for (uint32_t c = 0; c < slot.value_stride; c += kKvLanes) {
+      ask(value(slot, at, first) + c * kValuePairPositions * sizeof(uint16_t),
+          n_pairs * kValuePairElements * sizeof(uint16_t));
+    }
+  }
 }
 
 void KvCache::store(const Kernels& kernels, uint32_t slot_index, uint32_t kv_head, int32_t block,

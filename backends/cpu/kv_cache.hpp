@@ -77,8 +77,12 @@ class KvCache {
   // Bytes from what a slot holds at one place to the same at another.
   [[nodiscard]] ptrdiff_t distance(uint32_t slot, const Place& from, const Place& to) const;
 
-  // Tells the caches that what a slot holds in a place's block is read soon.
-  void prefetch(uint32_t slot, const Place& place) const;
+  // Tells the tile at a place where what is read after it lies.
+  void look_ahead(uint32_t slot, const Place& from, const Place& next, KvTile& tile) const;
+
+  // Tells the caches that what a slot holds in a place's block is read soon; where blocks are
+  // packed no more than positions before `end` have of it.
+  void prefetch(uint32_t slot, const Place& place, uint32_t end = UINT32_MAX) const;
 
   // What comes before the positions of a block from `offset` on are stored: it is packed no longer.
   void open(uint32_t slot, int32_t block, uint32_t offset);

@@ -142,14 +142,14 @@ class Bench {
       unpacked_ = std::move(*made);
     }
     auto* const to = reinterpret_cast<uint16_t*>(unpacked_.data());
-    kernels_.unpack_tile(tile.packed, tile.ahead, to);
+    kernels_.unpack_tile(tile, to);
     tile.packed = {};
     tile.value_stride = n_dims;
     for (uint32_t g = 0; g < kTileGroups; ++g) {
       tile.keys[g] = to + size_t{g} * 16 * n_dims;
       tile.values[g] = to + size_t{kTilePositions + g / 2 * kValuePairPositions} * n_dims;
     }
-    tile.ahead = 0;
+    tile.ahead = tile.second_ahead = 0;
   }
 
   // Tiles go through all three parts one after another, the next one asked for before, as in a
@@ -168,7 +168,7 @@ class Bench {
     for (uint32_t t = 0; t < n_tiles_; ++t) {  // head after head
       KvTile tile = cache_.tile(0, place(t), 0, n_blocks * kTilePositions);
       if (t + 1 < n_tiles_) {
-        tile.ahead = cache_.distance(0, place(t), place(t + 1));
+        cache_.look_ahead(0, place(t), place(t + 1), tile);
         tile.wanted_end = kTileGroups;
         if (const char* e = getenv("AHEAD"); e && tile.packed.first) tile.ahead = atol(e);
       }
@@ -236,7 +236,7 @@ void run_all(std::string_view only, uint32_t head_dim, uint32_t n_kv_heads) {
       const auto n_blocks =
           static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4 / n_kv_heads);
       Bench(kernels_of(isa), type, slot, n_blocks).run(2);
-      for (const uint32_t n_rows : {2u, 4u}) {
+      for (const uint32_t n_rows : {2u, 4u, 8u}) {
         for (const uint32_t n_cores : {1u, std::thread::hardware_concurrency()}) {
           run_together(kernels_of(isa), type, slot, n_blocks, n_rows, n_cores);
         }

@@ -33,13 +33,17 @@ __attribute__((always_inline)) inline void ask_near(const void* read) {
 
 // The same for kBytes at `from`: what takes their place in what is read after the tile.
 template <Tuning T, uint32_t kBytes>
-__attribute__((always_inline)) inline void ask_ahead(const KvTile& tile, const void* from) {
+__attribute__((always_inline)) inline void ask_ahead(ptrdiff_t ahead, const void* from) {
   constexpr uint32_t kLine = 64;
   const auto* read = static_cast<const uint8_t*>(from);
   BP_UNROLL for (uint32_t i = 0; i < kBytes; i += kLine) {
-    ask_next<T>(read + tile.ahead + i);
+    ask_next<T>(read + ahead + i);
     ask_near<T>(read + i);
   }
+}
+template <Tuning T, uint32_t kBytes>
+__attribute__((always_inline)) inline void ask_ahead(const KvTile& tile, const void* from) {
+  ask_ahead<T, kBytes>(tile.ahead, from);
 }
 
 // Where rows that are computed together stand among those that meet a tile: alone or first they
@@ -60,9 +64,10 @@ struct FewRows {
   // Of columns. Memory is read faster in the order in which it lies: rows of values whole.
   static constexpr uint32_t kColumnVectors = kManyRegisters && kAlone && M <= 2 ? 8 : kVectors;
 
-  template <uint32_t kBytes>
-  __attribute__((always_inline)) static void ask_ahead(const KvTile& tile, const void* from) {
-    if constexpr (kAsks) BP_CPU_ISA::ask_ahead<T, kBytes>(tile, from);
+  // By the tile, or as far ahead.
+  template <uint32_t kBytes, class Ahead>
+  __attribute__((always_inline)) static void ask_ahead(const Ahead& ahead, const void* from) {
+    if constexpr (kAsks) BP_CPU_ISA::ask_ahead<T, kBytes>(ahead, from);
   }
 };
 

@@ -373,8 +373,10 @@ struct KvTile {
   uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
   // Bytes from whatever is read to what takes its place in what is read after the tile: score_tile
-  // and accumulate_tile of up to asking_rows rows ask the caches for that while they go.
-  ptrdiff_t ahead;
+  // and accumulate_tile of up to asking_rows rows ask the caches for that while they go. From the
+  // second half of values on, the second one.
+  ptrdiff_t ahead, second_ahead;
+  bool packed_is_next;  // that is a packed tile
   // Groups [wanted_first, wanted_end) will be read there. Those that the tile does not hold itself
   // lie beside the others, in one block. As yet for few rows of vdpbf16ps alone.
   uint32_t wanted_first, wanted_end;
@@ -480,9 +482,8 @@ struct Kernels {
   // Null where tiles of bf16 stay as they are. False: too much would stand apart, or something is
   // not finite.
   bool (*pack_tile)(const KvTile& tile, uint32_t n_dims, uint8_t* packed);
-  // To keys and values [128 * n_dims] in the order of KvTile's, aligned to 64; asks for as much
-  // that is `ahead`.
-  void (*unpack_tile)(const PackedTile& tile, ptrdiff_t ahead, uint16_t* to);
+  // To keys and values [128 * n_dims] in the order of KvTile's, aligned to 64, of a packed tile.
+  void (*unpack_tile)(const KvTile& tile, uint16_t* to);
   uint32_t packed_rows;  // up to so many score_tile and accumulate_tile take packed tiles as well
   // A value [n] to its elements of pairs of positions, the first of which is `pairs`; the last 16
   // columns are filled up with zeros. The other position's elements are not touched: another thread

@@ -120,7 +120,9 @@ Range AttentionItem::spans(const AttentionSpec& spec, const bp_batch& batch, uin
 
 void AttentionItem::run(bool follows) {
   const Range all = spans();
-  if (!follows || !asks_enough()) step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin));
+  if (!follows || !asks_enough()) {
+    step_.kv->prefetch(spec_.kv_slot, kept_at(read_.begin), read_.end);
+  }
   load_queries();
   if (all.end - all.begin == 1) {
     gather(all.begin, span_);
@@ -136,7 +138,7 @@ void AttentionItem::run(bool follows) {
 
 void AttentionItem::gather(uint32_t span, bool continues, float* floats) {
   if (!continues) {
-    step_.kv->prefetch(spec_.kv_slot, kept_at(seen_in_span(span).begin));
+    step_.kv->prefetch(spec_.kv_slot, kept_at(seen_in_span(span).begin), read_.end);
     load_queries();
   }
   gather(span, gathered_at(floats));
@@ -206,7 +208,7 @@ AttentionItem::NextRead AttentionItem::after_block(uint32_t position) const {
 void AttentionItem::look_ahead(uint32_t first, KvTile& tile) const {
   const NextRead next = after_block(first);
   if (next.place.blocks == nullptr) return;
-  tile.ahead = step_.kv->distance(spec_.kv_slot, kept_at(first), next.place);
+  step_.kv->look_ahead(spec_.kv_slot, kept_at(first), next.place, tile);
   tile.wanted_first = tile.first;
   tile.wanted_end = tile.end;
   if (step_.kv->block_size() != kTilePositions) return;
@@ -230,7 +232,7 @@ void AttentionItem::write_tile(uint32_t first) const {
 
 KvTile AttentionItem::unpacked(const KvTile& tile) const {
   const uint32_t n_dims = tile.packed.n_dims;
-  kernels_.unpack_tile(tile.packed, tile.ahead, unpacked_);
+  kernels_.unpack_tile(tile, unpacked_);
   KvTile whole = tile;
   whole.packed = {};
   whole.value_stride = n_dims;
@@ -238,7 +240,7 @@ KvTile AttentionItem::unpacked(const KvTile& tile) const {
     whole.keys[g] = unpacked_ + size_t{g} * kKvLanes * n_dims;
     whole.values[g] = unpacked_ + size_t{kTilePositions + g / 2 * kValuePairPositions} * n_dims;
   }
-  whole.ahead = 0;  // asked for already
+  whole.ahead = whole.second_ahead = 0;  // asked for already
   whole.wanted_end = whole.wanted_first;
   return whole;
 }

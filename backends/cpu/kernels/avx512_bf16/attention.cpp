@@ -128,7 +128,7 @@ class WantedValues {
     const bool has_low = tile.values[0] != nullptr, has_high = tile.values[2] != nullptr;
     const auto half = [&](uint32_t h) {
       return reinterpret_cast<const uint8_t*>(value_pairs(tile, h * kHalfPairs, column)) +
-             tile.ahead;
+             (h == 0 ? tile.ahead : tile.second_ahead);
     };
     halves_[0] = has_low ? half(0) : half(1) - half_bytes;
     halves_[1] = has_high ? half(1) : half(0) + half_bytes;
@@ -211,10 +211,11 @@ inline void accumulate_columns(const KvTile& tile, uint32_t column, const float*
   const WantedValues<C> wanted(tile, column, end_pair - first_pair);
   for (uint32_t i = first_pair; i < end_pair; ++i) {
     const uint16_t* values[C];
+    const ptrdiff_t ahead = i < kHalfPairs ? tile.ahead : tile.second_ahead;
     BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
       values[c] = value_pairs(tile, i, column + 16 * c);
       if constexpr (!Rows::kAlone) {
-        Rows::template ask_ahead<kLineBytes>(tile, values[c]);
+        Rows::template ask_ahead<kLineBytes>(ahead, values[c]);
       }
     }
     if constexpr (Rows::kAlone) wanted.template ask<Rows::kTuning>(i - first_pair, values);
@@ -246,6 +247,9 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
   });
 }
 
+// Of queries, that read a packed tile once.
+constexpr uint32_t kPackedRows = 16;
+
 // Adds n_vectors pairs of a piece of a packed tile times those of M rows of x from i on. One piece
 // after another: memory is read in one stream.
 template <class Bases, uint32_t M>
@@ -275,12 +279,11 @@ __attribute__((always_inline)) inline void add_piece(const PackedPiece& piece, c
 }
 
 // The same sums as of the tile unpacked.
-template <class Rows>
+template <uint32_t M>
 inline void score_packed(const KvTile& tile, const float* queries, size_t query_stride,
                          float* scores) {
-  constexpr uint32_t M = Rows::kRows;
   const KeyBases bases(tile.packed);
-  const AskAhead ask(tile.packed, tile.ahead);
+  const AskAhead ask(tile);
   for (uint32_t group = tile.first; group < tile.end; ++group) {
     F32x16 sums[M][1];
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][0] = zero();
@@ -293,11 +296,10 @@ inline void score_packed(const KvTile& tile, const float* queries, size_t query_
 }
 
 // Half a tile after the other, as it lies: probabilities of positions outside are 0.
-template <class Rows>
+template <uint32_t M>
 inline void accumulate_packed(const KvTile& tile, const float* probabilities, float* out,
                               size_t out_stride) {
-  constexpr uint32_t M = Rows::kRows;
-  const AskAhead ask(tile.packed, tile.ahead);
+  const AskAhead ask(tile);
   for (uint32_t half = 0; half < 2; ++half) {
     for (uint32_t column = 0; column < tile.packed.n_dims; column += 16) {
       F32x16 sums[M][1];
@@ -310,15 +312,27 @@ inline void accumulate_packed(const KvTile& tile, const float* probabilities, fl
   }
 }
 
+template <uint32_t N>
+struct PackedRows {
+  static constexpr uint32_t kRows = N;
+};
+// Calls f with PackedRows<n>, 1 <= n <= Most.
+template <uint32_t Most, class F>
+inline void with_packed_rows(uint32_t n, F&& f) {
+  if constexpr (Most > 0) {
+    if (n == Most) return f(PackedRows<Most>{});
+    with_packed_rows<Most - 1>(n, f);
+  }
+}
+
 template <Tuning T>
 void score_packed_or_whole(const KvTile& tile, const float* queries, size_t query_stride,
                            uint32_t n_rows, uint32_t head_dim, float* scores) {
   if (tile.packed.first == nullptr) {
     return score_tile<T>(tile, queries, query_stride, n_rows, head_dim, scores);
   }
-  for_rows<T, kRows>(n_rows, [&](uint32_t row, auto rows) {
-    score_packed<decltype(rows)>(tile, queries + row * query_stride, query_stride,
-                                 scores + row * kTilePositions);
+  with_packed_rows<kPackedRows>(n_rows, [&](auto rows) {
+    score_packed<decltype(rows)::kRows>(tile, queries, query_stride, scores);
   });
 }
 
@@ -328,9 +342,8 @@ void accumulate_packed_or_whole(const KvTile& tile, const float* probabilities, 
   if (tile.packed.first == nullptr) {
     return accumulate_tile<T>(tile, probabilities, n_rows, first, end, out, out_stride);
   }
-  for_rows<T, kRows>(n_rows, [&](uint32_t row, auto rows) {
-    accumulate_packed<decltype(rows)>(tile, probabilities + row * kTilePositions,
-                                      out + row * out_stride, out_stride);
+  with_packed_rows<kPackedRows>(n_rows, [&](auto rows) {
+    accumulate_packed<decltype(rows)::kRows>(tile, probabilities, out, out_stride);
   });
 }
 
@@ -346,7 +359,7 @@ void set(Kernels& kernels) {
   if constexpr (!kByFloats<T>) {
     kernels.score_tile[i] = score_packed_or_whole<T>;
     kernels.accumulate_tile[i] = accumulate_packed_or_whole<T>;
-    kernels.packed_rows = kRows;
+    kernels.packed_rows = kPackedRows;
     set_tile_packing(kernels);
   }
 }

@@ -155,16 +155,17 @@ bool pack_tile(const KvTile& tile, uint32_t n_dims, uint8_t* packed) {
   return TilePacker(tile, n_dims, packed).run();
 }
 
-void unpack_tile(const PackedTile& tile, ptrdiff_t ahead, uint16_t* to) {
-  const uint32_t key_vectors = tile.n_dims / 2;
-  const KeyBases bases(tile);
-  const AskAhead ask(tile, ahead);
+void unpack_tile(const KvTile& tile, uint16_t* to) {
+  const PackedTile& packed = tile.packed;
+  const uint32_t key_vectors = packed.n_dims / 2;
+  const KeyBases bases(packed);
+  const AskAhead ask(tile);
   for (uint32_t g = 0; g < kTileGroups; ++g, to += key_vectors * kVectorNumbers) {
-    unpack_piece(packed_keys(tile, g), BasesOfKeys{bases.of}, key_vectors, ask, to);
+    unpack_piece(packed_keys(packed, g), BasesOfKeys{bases.of}, key_vectors, ask, to);
   }
   for (uint32_t half = 0; half < 2; ++half) {
-    for (uint32_t c = 0; c < tile.n_dims; c += 16) {
-      unpack_piece(packed_values(tile, half, c), BasesOfValues{value_bases(tile, c)},
+    for (uint32_t c = 0; c < packed.n_dims; c += 16) {
+      unpack_piece(packed_values(packed, half, c), BasesOfValues{value_bases(packed, c)},
                    PackedTile::kValueVectors, ask, to);
       to += PackedTile::kValueVectors * kVectorNumbers;
     }

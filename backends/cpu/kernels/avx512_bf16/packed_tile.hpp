@@ -95,21 +95,41 @@ struct BasesOfValues {
 };
 
 // What is asked for while four vectors of a tile are read: for the second-level cache what is far
-// ahead, in the next tile where that does not follow; for the first one what is near. (Distances:
-// measured.) Inlined by force: gcc drops a function that only asks.
-struct AskAhead {
-  static constexpr size_t kFarBytes = 16384, kNearBytes = 3072;
-  ptrdiff_t far;
-  // ahead: as KvTile has it
-  AskAhead(const PackedTile& tile, ptrdiff_t ahead)
-      : far(ahead == static_cast<ptrdiff_t>(PackedTile::packed_bytes(tile.n_dims)) ? kFarBytes
-                                                                                   : ahead) {}
+// ahead, as long as it is wanted, for the first one what is near. (Distances: measured.) Inlined by
+// force: gcc drops a function that only asks.
+class AskAhead {
+ public:
+  explicit AskAhead(const KvTile& tile) {
+    const PackedTile& own = tile.packed;
+    const auto n_bytes = static_cast<ptrdiff_t>(PackedTile::packed_bytes(own.n_dims));
+    // What follows in memory is asked for from near enough.
+    far_ = tile.ahead == n_bytes && n_bytes > kFarBytes ? kFarBytes : tile.ahead;
+    const auto group_bytes = ptrdiff_t{32} * own.n_dims;  // of keys, of half a group of values
+    const uint8_t* const next = own.first + tile.ahead - far_;
+    if (tile.ahead == 0) {
+      end_ = values_ = values_end_ = own.first;
+    } else if (tile.packed_is_next) {
+      end_ = next + n_bytes;
+      values_ = values_end_ = end_;
+    } else {
+      end_ = next + tile.wanted_end * group_bytes;
+      values_ = next + kTileGroups * group_bytes;
+      values_end_ = values_ + 2 * group_bytes;
+    }
+  }
   __attribute__((always_inline)) void four(const uint8_t* from) const {
+    const bool is_wanted = from < end_ || (from >= values_ && from < values_end_);
     BP_UNROLL for (uint32_t i = 0; i < PackedTile::kFourBytes; i += 64) {
-      prefetch<2>(from + far, i);
+      if (is_wanted) prefetch<2>(from + far_, i);
       prefetch<1>(from, kNearBytes + i);
     }
   }
+
+ private:
+  static constexpr ptrdiff_t kFarBytes = 16384, kNearBytes = 3072;
+  ptrdiff_t far_;
+  // What is wanted is as far from here: all before, and the first half of a whole tile's values.
+  const uint8_t *end_, *values_, *values_end_;
 };
 
 // A piece's vectors as they were.
