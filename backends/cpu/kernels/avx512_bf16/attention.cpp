@@ -254,7 +254,7 @@ constexpr uint32_t kPackedRows = 16;
 // after another: memory is read in one stream.
 template <class Bases, uint32_t M>
 __attribute__((always_inline)) inline void add_piece(const PackedPiece& piece, const Bases& bases,
-                                                     uint32_t n_vectors, const AskAhead& ask,
+                                                     uint32_t n_vectors, const AskPacked& ask,
                                                      const float* x, size_t x_stride, uint32_t i,
                                                      F32x16 (&sums)[M][1]) {
   if (__builtin_expect(piece.n_apart > 0, 0)) {
@@ -283,7 +283,7 @@ template <uint32_t M>
 inline void score_packed(const KvTile& tile, const float* queries, size_t query_stride,
                          float* scores) {
   const KeyBases bases(tile.packed);
-  const AskAhead ask(tile);
+  const AskPacked ask(tile);
   for (uint32_t group = tile.first; group < tile.end; ++group) {
     F32x16 sums[M][1];
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][0] = zero();
@@ -299,7 +299,7 @@ inline void score_packed(const KvTile& tile, const float* queries, size_t query_
 template <uint32_t M>
 inline void accumulate_packed(const KvTile& tile, const float* probabilities, float* out,
                               size_t out_stride) {
-  const AskAhead ask(tile);
+  const AskPacked ask(tile);
   for (uint32_t half = 0; half < 2; ++half) {
     for (uint32_t column = 0; column < tile.packed.n_dims; column += 16) {
       F32x16 sums[M][1];

@@ -159,7 +159,7 @@ void unpack_tile(const KvTile& tile, uint16_t* to) {
   const PackedTile& packed = tile.packed;
   const uint32_t key_vectors = packed.n_dims / 2;
   const KeyBases bases(packed);
-  const AskAhead ask(tile);
+  const AskPacked ask(tile);
   for (uint32_t g = 0; g < kTileGroups; ++g, to += key_vectors * kVectorNumbers) {
     unpack_piece(packed_keys(packed, g), BasesOfKeys{bases.of}, key_vectors, ask, to);
   }

@@ -97,9 +97,9 @@ struct BasesOfValues {
 // What is asked for while four vectors of a tile are read: for the second-level cache what is far
 // ahead, as long as it is wanted, for the first one what is near. (Distances: measured.) Inlined by
 // force: gcc drops a function that only asks.
-class AskAhead {
+class AskPacked {
  public:
-  explicit AskAhead(const KvTile& tile) {
+  explicit AskPacked(const KvTile& tile) {
     const PackedTile& own = tile.packed;
     const auto n_bytes = static_cast<ptrdiff_t>(PackedTile::packed_bytes(own.n_dims));
     // What follows in memory is asked for from near enough.
@@ -134,7 +134,7 @@ class AskAhead {
 
 // A piece's vectors as they were.
 template <class Bases>
-inline void unpack_piece(const PackedPiece& piece, Bases bases, uint32_t n_vectors, AskAhead ask,
+inline void unpack_piece(const PackedPiece& piece, Bases bases, uint32_t n_vectors, AskPacked ask,
                          uint16_t* to) {
   const __m512i upper_bytes = upper_bytes_of_nibbles();
   const uint8_t* from = piece.fours;
