@@ -22,6 +22,11 @@ constexpr size_t query_words(uint32_t head_dim) {
   return round_up(head_dim, kKvScaleDims);
 }
 
+// Of values that are hidden.
+constexpr size_t hidden_floats(const bp_kv_slot& slot) {
+  return kTilePositions * round_up(slot.v_head_dim, 16) / 2;
+}
+
 // Positions that a token attends to; both ends ascend with the token.
 Range seen_by(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequence, uint32_t token) {
   const auto position = static_cast<uint32_t>(batch.positions[token]);
@@ -46,11 +51,6 @@ void write_token(const AttentionSpec& spec, const bp_kv_slot& slot, const StepCo
 
 size_t AttentionItem::gathered_floats(uint32_t n_rows, const bp_kv_slot& slot) {
   return n_rows * (round_up(slot.v_head_dim, kKvScaleDims) + kSums) + round_up(n_rows, 16);
-}
-
-// Of values that are hidden.
-constexpr size_t hidden_floats(const bp_kv_slot& slot) {
-  return kTilePositions * round_up(slot.v_head_dim, 16) / 2;
 }
 
 size_t AttentionItem::scratch_floats(uint32_t n_rows, const bp_kv_slot& slot) {
