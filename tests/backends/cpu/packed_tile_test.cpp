@@ -21,8 +21,8 @@
 namespace bp::cpu {
 namespace {
 
-constexpr uint32_t kDims[] = {32, 64, 96, 128, 256};
-constexpr uint32_t kBlocks = 20;  // three runs, the last one shorter
+constexpr uint32_t kPackedDims[] = {32, 64, 96, 128, 256};
+constexpr uint32_t kCacheBlocks = 20;  // three runs, the last one shorter
 
 // Those that pack tiles.
 std::vector<Kernels> packing_kernels() {
@@ -43,25 +43,25 @@ class PackedTiles : public testing::Test {
   const std::vector<Kernels> all_ = packing_kernels();
 };
 
-using Rows = std::vector<float>;  // of a tile, [kTilePositions, n_dims]
+using TileRows = std::vector<float>;  // of a tile, [kTilePositions, n_dims]
 
-Rows normal_rows(const char* seed, uint32_t n_dims) {
+TileRows normal_tile(const char* seed, uint32_t n_dims) {
   return conformance::normal_values(seed, size_t{kTilePositions} * n_dims);
 }
 
 // One slot of two heads; blocks are filled with the same rows in both.
-class Cache {
+class PackingCache {
  public:
-  Cache(const Kernels& kernels, uint32_t n_dims, bool packs = true)
+  PackingCache(const Kernels& kernels, uint32_t n_dims, bool packs = true)
       : kernels_(kernels),
         shape_{0, 2, n_dims, n_dims},
         kv_({&shape_, 1}, 1, kTilePositions, KvType::kBF16, KvType::kBF16,
             packs ? &kernels_ : nullptr) {
-    EXPECT_TRUE(kv_.allocate(std::array{kBlocks}).ok());
+    EXPECT_TRUE(kv_.allocate(std::array{kCacheBlocks}).ok());
     EXPECT_EQ(kv_.packs(0), packs);
   }
 
-  void fill(int32_t block, const Rows& keys, const Rows& values, uint32_t from = 0) {
+  void fill(int32_t block, const TileRows& keys, const TileRows& values, uint32_t from = 0) {
     const size_t n = shape_.k_head_dim;
     for (uint32_t p = from; p < kTilePositions; ++p) {
       for (const uint32_t head : {0u, 1u}) {
@@ -99,8 +99,8 @@ class Cache {
 
 // Numbers of every kind that a tile keeps: some columns of zeros, some of large and of small
 // numbers, and a few far below the others of their dimension.
-Rows varied_rows(const char* seed, uint32_t n_dims) {
-  Rows rows = normal_rows(seed, n_dims);
+TileRows varied_tile(const char* seed, uint32_t n_dims) {
+  TileRows rows = normal_tile(seed, n_dims);
   for (uint32_t p = 0; p < kTilePositions; ++p) {
     float* const row = rows.data() + size_t{p} * n_dims;
     for (uint32_t d = 0; d < n_dims; ++d) row[d] *= std::ldexp(1.0f, static_cast<int>(d % 7) * 4);
@@ -117,9 +117,9 @@ Rows varied_rows(const char* seed, uint32_t n_dims) {
 
 TEST_F(PackedTiles, LoseNothing) {
   for (const Kernels& kernels : all_) {
-    for (const uint32_t n : kDims) {
-      Cache packed(kernels, n), whole(kernels, n, false);
-      const Rows keys = varied_rows("keys", n), values = varied_rows("values", n);
+    for (const uint32_t n : kPackedDims) {
+      PackingCache packed(kernels, n), whole(kernels, n, false);
+      const TileRows keys = varied_tile("keys", n), values = varied_tile("values", n);
       for (const int32_t block : {1, 9, 19}) {
         packed.fill(block, keys, values);
         whole.fill(block, keys, values);
@@ -135,10 +135,10 @@ TEST_F(PackedTiles, LoseNothing) {
 TEST_F(PackedTiles, OpenAgain) {
   constexpr uint32_t kFrom = 40;
   for (const Kernels& kernels : all_) {
-    for (const uint32_t n : kDims) {
-      Cache packed(kernels, n), whole(kernels, n, false);
-      const Rows first = varied_rows("first", n), second = varied_rows("second", n);
-      for (Cache* cache : {&packed, &whole}) {
+    for (const uint32_t n : kPackedDims) {
+      PackingCache packed(kernels, n), whole(kernels, n, false);
+      const TileRows first = varied_tile("first", n), second = varied_tile("second", n);
+      for (PackingCache* cache : {&packed, &whole}) {
         cache->fill(2, first, first);
         cache->fill(3, second, second);  // a neighbour, which stays as it is
       }
@@ -146,7 +146,7 @@ TEST_F(PackedTiles, OpenAgain) {
       packed.kv().open(0, 2, kFrom);
       EXPECT_EQ(packed.tile(2).packed.first, nullptr);
       EXPECT_EQ(packed.image(2), whole.image(2));
-      for (Cache* cache : {&packed, &whole}) cache->fill(2, second, first, kFrom);
+      for (PackingCache* cache : {&packed, &whole}) cache->fill(2, second, first, kFrom);
       EXPECT_EQ(packed.image(2), whole.image(2));
       EXPECT_EQ(packed.image(3), whole.image(3));
       // From the beginning on nothing of it is wanted.
@@ -159,9 +159,9 @@ TEST_F(PackedTiles, OpenAgain) {
 
 TEST_F(PackedTiles, AreCopiedAndCleared) {
   for (const Kernels& kernels : all_) {
-    Cache packed(kernels, 64), whole(kernels, 64, false);
-    const Rows rows = varied_rows("rows", 64);
-    for (Cache* cache : {&packed, &whole}) cache->fill(7, rows, rows);
+    PackingCache packed(kernels, 64), whole(kernels, 64, false);
+    const TileRows rows = varied_tile("rows", 64);
+    for (PackingCache* cache : {&packed, &whole}) cache->fill(7, rows, rows);
     ASSERT_TRUE(packed.pack(7));  // of head 1 alone
     packed.kv().apply({BP_BLOCK_COPY, BP_BLOCK_OF_GROUP, 0, 7, 8});
     EXPECT_EQ(packed.image(8), whole.image(7));
@@ -178,20 +178,20 @@ TEST_F(PackedTiles, StayWholeWhereTooMuchStandsApart) {
   constexpr uint32_t kN = 64;
   for (const Kernels& kernels : all_) {
     for (const float odd : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
-      Cache cache(kernels, kN);
-      Rows rows = normal_rows("rows", kN);
+      PackingCache cache(kernels, kN);
+      TileRows rows = normal_tile("rows", kN);
       rows[100] = odd;
-      cache.fill(1, rows, normal_rows("others", kN));
+      cache.fill(1, rows, normal_tile("others", kN));
       EXPECT_FALSE(cache.pack(1));
-      cache.fill(1, normal_rows("others", kN), rows);
+      cache.fill(1, normal_tile("others", kN), rows);
       EXPECT_FALSE(cache.pack(1));
     }
     for (const uint32_t n_zeros : {PackedTile::most_apart(kN), PackedTile::most_apart(kN) + 1}) {
-      Cache packed(kernels, kN), whole(kernels, kN, false);
-      Rows rows(size_t{kTilePositions} * kN, 1.5f);
+      PackingCache packed(kernels, kN), whole(kernels, kN, false);
+      TileRows rows(size_t{kTilePositions} * kN, 1.5f);
       for (uint32_t i = 0; i < n_zeros; ++i) rows[size_t{i} * 61] = 0;
-      const Rows others(rows.size(), 1.25f);
-      for (Cache* cache : {&packed, &whole}) cache->fill(1, others, rows);
+      const TileRows others(rows.size(), 1.25f);
+      for (PackingCache* cache : {&packed, &whole}) cache->fill(1, others, rows);
       EXPECT_EQ(packed.pack(1), n_zeros == PackedTile::most_apart(kN));
       EXPECT_EQ(packed.image(1), whole.image(1));
     }
@@ -202,8 +202,8 @@ TEST_F(PackedTiles, StayWholeWhereTooMuchStandsApart) {
 TEST_F(PackedTiles, OfARunLieTogether) {
   constexpr int32_t kRun = kRunPositions / kTilePositions;
   const auto n_bytes = static_cast<ptrdiff_t>(PackedTile::packed_bytes(128));
-  Cache cache(all_[0], 128);
-  const Rows rows = normal_rows("rows", 128);
+  PackingCache cache(all_[0], 128);
+  const TileRows rows = normal_tile("rows", 128);
   for (int32_t block = 0; block < 2 * kRun; ++block) {
     cache.fill(block, rows, rows);
     ASSERT_TRUE(cache.pack(block));
@@ -213,8 +213,8 @@ TEST_F(PackedTiles, OfARunLieTogether) {
 }
 
 // Scores, and sums of values weighed with what softmax makes of them, [n_rows, 64 + n_dims].
-std::vector<float> attended(const Kernels& kernels, const KvTile& tile, uint32_t n_dims,
-                            uint32_t n_rows) {
+std::vector<float> attended_tile(const Kernels& kernels, const KvTile& tile, uint32_t n_dims,
+                                 uint32_t n_rows) {
   constexpr auto kType = static_cast<size_t>(KvType::kBF16);
   std::vector<float> queries = conformance::normal_values("queries", size_t{n_rows} * n_dims);
   for (uint32_t r = 0; r < n_rows; ++r) {
@@ -237,22 +237,22 @@ std::vector<float> attended(const Kernels& kernels, const KvTile& tile, uint32_t
 
 TEST_F(PackedTiles, AreReadAsTheyWere) {
   for (const Kernels& kernels : all_) {
-    for (const uint32_t n : kDims) {
+    for (const uint32_t n : kPackedDims) {
       // Most pieces have nothing that stands apart, then some.
       for (const bool is_varied : {false, true}) {
-        Cache packed(kernels, n), whole(kernels, n, false);
-        Rows keys = normal_rows("keys", n), values = normal_rows("values", n);
+        PackingCache packed(kernels, n), whole(kernels, n, false);
+        TileRows keys = normal_tile("keys", n), values = normal_tile("values", n);
         if (is_varied) {
           for (uint32_t i = 0; i < n / 5; ++i) {
             keys[size_t{i} * 97] *= 0x1p-17f;
             values[size_t{i} * 89] *= -0x1p-19f;
           }
         }
-        for (Cache* cache : {&packed, &whole}) cache->fill(1, keys, values);
+        for (PackingCache* cache : {&packed, &whole}) cache->fill(1, keys, values);
         ASSERT_TRUE(packed.pack(1));
         for (uint32_t n_rows = 1; n_rows <= kernels.packed_rows; ++n_rows) {
-          EXPECT_EQ(attended(kernels, packed.tile(1), n, n_rows),
-                    attended(kernels, whole.tile(1), n, n_rows))
+          EXPECT_EQ(attended_tile(kernels, packed.tile(1), n, n_rows),
+                    attended_tile(kernels, whole.tile(1), n, n_rows))
               << n << " dimensions, " << n_rows << " rows";
         }
       }
