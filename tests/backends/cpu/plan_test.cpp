@@ -36,8 +36,15 @@ TEST_F(PlanTest, ALlamaLayerTakesFiveStages) {
   EXPECT_EQ(plan.outputs[0].writer, plan.stages.size() - 1);
 }
 
+// A cache for it, in bf16.
+KvCache kv_of(conformance::TinyLlama& llama, const Kernels& kernels) {
+  const ProgramView view(llama.program());
+  return KvCache(view.kv_slots(), view.header().n_kv_groups, kDefaultBlockSize, KvType::kBF16,
+                 KvType::kBF16, &kernels);
+}
+
 // The phases of a step that decodes n_seqs sequences, each of which ends with all workers waiting.
-uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, uint32_t n_seqs,
+uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, KvCache kv, uint32_t n_seqs,
                           uint32_t depth = 0) {
   auto batch = make_growable<bp_batch>();
   std::vector<uint32_t> starts(n_seqs + 1);
@@ -46,10 +53,13 @@ uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, uint32_t n_s
   batch.query_start = starts.data();
   const std::vector<int32_t> positions(n_seqs, static_cast<int32_t>(depth));
   batch.positions = positions.data();
+  const std::vector<uint32_t> lengths(n_seqs, depth + 1);
+  batch.context_len = lengths.data();
   const std::span<const uint32_t> output(starts.data(), n_seqs);
   StepContext step;
   step.batch = &batch;
   step.kernels = &kernels;
+  step.kv = &kv;
   step.outputs = {&output, 1};
   step.n_workers = 2;
   uint32_t n = 0;
@@ -65,13 +75,29 @@ TEST_F(PlanTest, ALayerOfADecodeStepTakesFivePhases) {
   conformance::TinyLlama llama(BP_DTYPE_Q8_0);
   const Plan plan = plan_of(llama);
   for (const Isa isa : available_isas()) {
-    for (const uint32_t n_seqs : {1u, 5u, 16u}) {
-      EXPECT_EQ(phases_of_decode(plan, kernels_of(isa), n_seqs), plan.stages.size());
-    }
-    EXPECT_GT(phases_of_decode(plan, kernels_of(isa), 17), plan.stages.size());
+    const Kernels& kernels = kernels_of(isa);
+    const auto phases = [&](uint32_t n_seqs, uint32_t depth = 0) {
+      return phases_of_decode(plan, kernels, kv_of(llama, kernels), n_seqs, depth);
+    };
+    for (const uint32_t n_seqs : {1u, 5u, 16u}) EXPECT_EQ(phases(n_seqs), plan.stages.size());
+    EXPECT_GT(phases(17), plan.stages.size());
     // What two workers have gathered of a sequence is folded afterwards.
-    EXPECT_EQ(phases_of_decode(plan, kernels_of(isa), 1, 4000),
-              plan.stages.size() + conformance::TinyLlama::kLayers);
+    EXPECT_EQ(phases(1, 4000), plan.stages.size() + conformance::TinyLlama::kLayers);
+  }
+}
+
+// Blocks that a step fills are packed afterwards, of heads and by kernels that have it.
+TEST_F(PlanTest, FullBlocksTakeAPhaseOfTheirOwn) {
+  conformance::TinyLlama llama(BP_DTYPE_Q8_0, 0, {}, {}, conformance::TinyLlama::kFf, 64);
+  const Plan plan = plan_of(llama);
+  for (const Isa isa : available_isas()) {
+    const Kernels& kernels = kernels_of(isa);
+    const uint32_t packing = kernels.pack_tile != nullptr ? conformance::TinyLlama::kLayers : 0;
+    for (const auto& [depth, more] : {std::pair{62u, 0u}, {63u, packing}, {64u, 0u}}) {
+      EXPECT_EQ(phases_of_decode(plan, kernels, kv_of(llama, kernels), 5, depth),
+                plan.stages.size() + more)
+          << isa_name(isa) << " " << depth;
+    }
   }
 }
 
