@@ -160,11 +160,10 @@ void KvCache::open(uint32_t slot_index, int32_t block, uint32_t offset) {
     uint8_t& is_packed = slot.is_packed[slot.index(block, h)];
     if (is_packed != 0 && offset > 0) {
       const Head at = head(slot, block, h);
-      const uint64_t second_bytes = slot.head_bytes - slot.first_bytes;
-      const uint64_t first_bytes = PackedTile::whole_bytes(slot.packed_dims) - second_bytes;
       unpack(slot, at, whole_.data());
-      std::memcpy(at.first, whole_.data(), first_bytes);
-      std::memcpy(at.second, whole_.data() + first_bytes, second_bytes);
+      std::memcpy(at.first, whole_.data(), second_values(slot));
+      std::memcpy(at.second, whole_.data() + second_values(slot),
+                  slot.head_bytes - slot.first_bytes);
     }
     is_packed = 0;
   }
@@ -180,9 +179,14 @@ void KvCache::unpack(const Slot& slot, const Head& from, uint8_t* to) const {
 void KvCache::pack(uint32_t slot_index, uint32_t h, int32_t block, uint8_t* scratch) {
   Slot& slot = slots_[slot_index];
   const Head at = head(slot, block, h);
-  if (!packer_->pack_tile(whole_tile(slot, at), slot.packed_dims, scratch)) return;
+  const KvTile whole = tile(slot_index, {&block, h, 0}, 0, kTilePositions);
+  if (!packer_->pack_tile(whole, slot.packed_dims, scratch)) return;
   std::memcpy(at.first, scratch, slot.first_bytes);
   slot.is_packed[slot.index(block, h)] = 1;
+}
+
+uint64_t KvCache::second_values(const Slot& slot) const {
+  return slot.values + kValuePairPositions * value_step(v_type_, slot.value_stride);
 }
 
 uint8_t* KvCache::value(const Slot& slot, const Head& at, uint32_t offset) const {
@@ -190,15 +194,6 @@ uint8_t* KvCache::value(const Slot& slot, const Head& at, uint32_t offset) const
   uint8_t* const values = is_second ? at.second : at.first + slot.values;
   return values + value_offset(v_type_, slot.value_stride,
                                is_second ? offset - kValuePairPositions : offset);
-}
-
-KvTile KvCache::whole_tile(const Slot& slot, const Head& at) const {
-  KvTile tile{};
-  for (uint32_t g = 0; g < kTileGroups; ++g) {
-    tile.keys[g] = at.first + g * kKvLanes * key_step(k_type_, slot.shape.k_head_dim);
-    tile.values[g] = value(slot, at, g / 2 * kValuePairPositions);
-  }
-  return tile;
 }
 
 KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, uint32_t end) const {
@@ -238,10 +233,8 @@ void KvCache::look_ahead(uint32_t slot_index, const Place& from, const Place& ne
   const Head own = head(slot, from), others = head(slot, next);
   tile.packed_is_next = is_packed(slot, next);
   // Of a packed tile, what its keys' and the first values' place does not hold.
-  const uint64_t second_values =
-      slot.values + kValuePairPositions * value_step(v_type_, slot.value_stride);
   tile.second_ahead =
-      (tile.packed_is_next ? others.first + second_values : others.second) - own.second;
+      (tile.packed_is_next ? others.first + second_values(slot) : others.second) - own.second;
 }
 
 ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place& to) const {

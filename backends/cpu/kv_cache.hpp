@@ -150,7 +150,8 @@ class KvCache {
   }
   // Where the value of a position of a block that is not packed begins.
   [[nodiscard]] uint8_t* value(const Slot& slot, const Head& at, uint32_t offset) const;
-  [[nodiscard]] KvTile whole_tile(const Slot& slot, const Head& at) const;
+  // Bytes of keys and the first half of values, behind which the second one is in whole order.
+  [[nodiscard]] uint64_t second_values(const Slot& slot) const;
   // A packed block's head as it was, first part and second; to: PackedTile::whole_bytes, aligned to
   // 64.
   void unpack(const Slot& slot, const Head& from, uint8_t* to) const;

@@ -142,8 +142,7 @@ void KvCache::move_rows(uint32_t slot_index, bool is_value, int32_t block, uint8
     Head at = head(slot, block, h);
     if (is_packed(slot, block, h)) {
       unpack(slot, at, whole);
-      at = {whole,
-            whole + slot.values + kValuePairPositions * value_step(v_type_, slot.value_stride)};
+      at = {whole, whole + second_values(slot)};
     }
     for (uint32_t offset = 0; offset < block_size_; ++offset) {
       uint8_t* const row = rows + (size_t{offset} * n_heads + h) * row_bytes;

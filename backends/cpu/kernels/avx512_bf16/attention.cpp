@@ -266,16 +266,11 @@ __attribute__((always_inline)) inline void add_piece(const PackedPiece& piece, c
     }
     return;
   }
-  const __m512i upper_bytes = upper_bytes_of_nibbles();
-  const uint8_t* from = piece.fours;
-  for (uint32_t v = 0; v < n_vectors; v += 4, from += PackedTile::kFourBytes) {
-    const FourVectors four = four_vectors(from, upper_bytes);
-    ask.four(from);
-    BP_UNROLL for (uint32_t n = 0; n < 4; ++n) {
-      const __m512i pairs[1] = {_mm512_add_epi32(four.of[n], bases.base(v + n))};
-      PairProducts::add(pairs, x, x_stride, i + v + n, sums);
-    }
-  }
+  for_vectors(
+      piece, bases, n_vectors, ask, [&](uint32_t v, __m512i vector) __attribute__((always_inline)) {
+        const __m512i pairs[1] = {vector};
+        PairProducts::add(pairs, x, x_stride, i + v, sums);
+      });
 }
 
 // The same sums as of the tile unpacked.
@@ -312,26 +307,13 @@ inline void accumulate_packed(const KvTile& tile, const float* probabilities, fl
   }
 }
 
-template <uint32_t N>
-struct PackedRows {
-  static constexpr uint32_t kRows = N;
-};
-// Calls f with PackedRows<n>, 1 <= n <= Most.
-template <uint32_t Most, class F>
-inline void with_packed_rows(uint32_t n, F&& f) {
-  if constexpr (Most > 0) {
-    if (n == Most) return f(PackedRows<Most>{});
-    with_packed_rows<Most - 1>(n, f);
-  }
-}
-
 template <Tuning T>
 void score_packed_or_whole(const KvTile& tile, const float* queries, size_t query_stride,
                            uint32_t n_rows, uint32_t head_dim, float* scores) {
   if (tile.packed.first == nullptr) {
     return score_tile<T>(tile, queries, query_stride, n_rows, head_dim, scores);
   }
-  with_packed_rows<kPackedRows>(n_rows, [&](auto rows) {
+  for_rows_from<T, Turn::kAlone, kPackedRows>(0, n_rows, [&](uint32_t, auto rows) {
     score_packed<decltype(rows)::kRows>(tile, queries, query_stride, scores);
   });
 }
@@ -342,7 +324,7 @@ void accumulate_packed_or_whole(const KvTile& tile, const float* probabilities, 
   if (tile.packed.first == nullptr) {
     return accumulate_tile<T>(tile, probabilities, n_rows, first, end, out, out_stride);
   }
-  with_packed_rows<kPackedRows>(n_rows, [&](auto rows) {
+  for_rows_from<T, Turn::kAlone, kPackedRows>(0, n_rows, [&](uint32_t, auto rows) {
     accumulate_packed<decltype(rows)::kRows>(tile, probabilities, out, out_stride);
   });
 }

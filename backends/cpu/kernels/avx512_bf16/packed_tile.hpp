@@ -132,20 +132,30 @@ class AskPacked {
   const uint8_t *end_, *values_, *values_end_;
 };
 
-// A piece's vectors as they were.
-template <class Bases>
-inline void unpack_piece(const PackedPiece& piece, Bases bases, uint32_t n_vectors, AskPacked ask,
-                         uint16_t* to) {
+// Calls f(i, vector i) for a piece's vectors, but for what stands apart.
+template <class Bases, class F>
+__attribute__((always_inline)) inline void for_vectors(const PackedPiece& piece, const Bases& bases,
+                                                       uint32_t n_vectors, const AskPacked& ask,
+                                                       F&& f) {
   const __m512i upper_bytes = upper_bytes_of_nibbles();
   const uint8_t* from = piece.fours;
   for (uint32_t v = 0; v < n_vectors; v += 4, from += PackedTile::kFourBytes) {
     const FourVectors four = four_vectors(from, upper_bytes);
     ask.four(from);
     BP_UNROLL for (uint32_t i = 0; i < 4; ++i) {
-      _mm512_store_si512(to + (v + i) * kVectorNumbers,
-                         _mm512_add_epi32(four.of[i], bases.base(v + i)));
+      f(v + i, _mm512_add_epi32(four.of[i], bases.base(v + i)));
     }
   }
+}
+
+// A piece's vectors as they were.
+template <class Bases>
+inline void unpack_piece(const PackedPiece& piece, const Bases& bases, uint32_t n_vectors,
+                         const AskPacked& ask, uint16_t* to) {
+  for_vectors(
+      piece, bases, n_vectors, ask, [&](uint32_t i, __m512i vector) __attribute__((always_inline)) {
+        _mm512_store_si512(to + i * kVectorNumbers, vector);
+      });
   for (uint32_t i = 0; i < piece.n_apart; ++i) {
     to[piece.apart[i].element] = piece.apart[i].number;
   }
