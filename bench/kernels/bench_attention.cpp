@@ -170,7 +170,6 @@ class Bench {
       if (t + 1 < n_tiles_) {
         cache_.look_ahead(0, place(t), place(t + 1), tile);
         tile.wanted_end = kTileGroups;
-        if (const char* e = getenv("AHEAD"); e && tile.packed.first) tile.ahead = atol(e);
       }
       if (tile.packed.first != nullptr && n_rows > kernels_.packed_rows) unpack(tile);
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
