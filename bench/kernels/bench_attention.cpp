@@ -1,5 +1,5 @@
-// bench_attention [ISA [HEAD_DIM [KV_HEADS]]]: nanoseconds that one core takes for a tile of 64
-// positions, of which scores, softmax and values, for each type of the cache and some numbers of
+// bench_attention [ISA [HEAD_DIM [KV_HEADS [TYPE]]]]: nanoseconds that one core takes for a tile of
+// 64 positions, of which scores, softmax and values, for each type of the cache and some numbers of
 // query rows; in cache (four tiles again and again) and from memory, there also what all cores read
 // together. Give ratios within one run: the absolute figures move with the machine's neighbours.
 
@@ -170,6 +170,7 @@ class Bench {
       if (t + 1 < n_tiles_) {
         cache_.look_ahead(0, place(t), place(t + 1), tile);
         tile.wanted_end = kTileGroups;
+        if (n_rows > kernels_.asking_rows) cache_.prefetch(0, place(t + 1));
       }
       if (tile.packed.first != nullptr && n_rows > kernels_.packed_rows) unpack(tile);
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
@@ -222,20 +223,21 @@ void run_together(const Kernels& kernels, const Named& type, const bp_kv_slot& s
               n_rows, slot.k_head_dim, n_cores, std::reduce(rates.begin(), rates.end()));
 }
 
-void run_all(std::string_view only, uint32_t head_dim, uint32_t n_kv_heads) {
+void run_all(std::string_view only, uint32_t head_dim, uint32_t n_kv_heads,
+             std::string_view only_type) {
   const bp_kv_slot one{0, 1, head_dim, head_dim};
   const bp_kv_slot slot{0, n_kv_heads, head_dim, head_dim};
   std::printf("                 rows dims  scores softmax  values\n");
   for (const Isa isa : available_isas()) {
     if (!only.empty() && only != isa_name(isa)) continue;
     for (const Named& type : kTypes) {
-      if (getenv("ONLY") && type.type != KvType::kBF16) continue;
+      if (!only_type.empty() && only_type != type.name) continue;
       Bench cached(kernels_of(isa), type, one, kTilesInCache);
-      for (const uint32_t n_rows : {1u, 2u, 4u, 64u}) cached.run(n_rows);
+      for (const uint32_t n_rows : {1u, 2u, 4u, 8u, 16u, 64u}) cached.run(n_rows);
       const auto n_blocks =
           static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4 / n_kv_heads);
       Bench(kernels_of(isa), type, slot, n_blocks).run(2);
-      for (const uint32_t n_rows : {2u, 4u, 8u}) {
+      for (const uint32_t n_rows : {2u, 4u, 8u, 16u}) {
         for (const uint32_t n_cores : {1u, std::thread::hardware_concurrency()}) {
           run_together(kernels_of(isa), type, slot, n_blocks, n_rows, n_cores);
         }
@@ -251,6 +253,7 @@ int main(int argc, char** argv) {
   const auto number = [&](int i, uint32_t otherwise) {
     return argc > i ? static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)) : otherwise;
   };
-  bp::cpu::run_all(argc > 1 ? argv[1] : "", number(2, 128), number(3, 8));
+  bp::cpu::run_all(argc > 1 ? argv[1] : "", number(2, 128), number(3, 8),
+                   argc > 4 ? argv[4] : "");
   return 0;
 }

@@ -15,9 +15,10 @@ constexpr uint32_t kFewRows = 4;
 // always: gcc drops a function that has no other effect.
 template <Tuning T>
 constexpr bool kAsksBothLevels = T != Tuning::kZen5;
-// There the first of many rows ask, too; else many find the next tile asked for.
+// So many rows ask while they read a tile, the first of them alone or each few anew (measured);
+// more find the next tile asked for as a whole, and wait for that.
 template <Tuning T>
-constexpr uint32_t kAskingRows = kAsksBothLevels<T> ? UINT32_MAX : kFewRows;
+constexpr uint32_t kAskingRows = kAsksBothLevels<T> ? UINT32_MAX : 4 * kFewRows;
 
 template <Tuning T>
 __attribute__((always_inline)) inline void ask_next(const uint8_t* wanted) {
@@ -84,6 +85,8 @@ inline void for_rows(uint32_t n_rows, F&& f) {
   if constexpr (kAsksBothLevels<T>) {
     f(0, FewRows<T, kMost, Turn::kFirst>());
     row = kMost;
+  } else if (n_rows <= kAskingRows<T>) {
+    return for_rows_from<T, Turn::kFirst, kMost>(0, n_rows, f);
   }
   for_rows_from<T, Turn::kLater, kMost>(row, n_rows, f);
 }
