@@ -253,7 +253,6 @@ int main(int argc, char** argv) {
   const auto number = [&](int i, uint32_t otherwise) {
     return argc > i ? static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)) : otherwise;
   };
-  bp::cpu::run_all(argc > 1 ? argv[1] : "", number(2, 128), number(3, 8),
-                   argc > 4 ? argv[4] : "");
+  bp::cpu::run_all(argc > 1 ? argv[1] : "", number(2, 128), number(3, 8), argc > 4 ? argv[4] : "");
   return 0;
 }

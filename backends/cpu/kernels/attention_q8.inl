@@ -82,7 +82,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
         const auto* words =
             static_cast<const uint8_t*>(tile.keys[group + g]) + (first + k) * word_bytes;
         Keys::load(words, keys[g]);
-        Rows::template ask_ahead<64>(tile, words);
+        Rows::template ask_ahead<64, kParts == 1>(tile, words);
       }
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
@@ -263,7 +263,7 @@ inline void accumulate_columns_q8(const KvTile& tile, uint32_t column, const Val
       U8x64 values[kLoads][kParts];
       BP_UNROLL for (uint32_t l = 0; l < kLoads; ++l) {
         Values::load(words + l * load_bytes, values[l]);
-        Rows::template ask_ahead<64>(tile, words + l * load_bytes);
+        Rows::template ask_ahead<64, kParts == 1>(tile, words + l * load_bytes);
       }
       BP_UNROLL for (uint32_t c = 0; c < C; ++c) {
         const U8x64 part = values[c / kParts][c % kParts];
