@@ -170,9 +170,11 @@ class Bench {
       if (t + 1 < n_tiles_) {
         cache_.look_ahead(0, place(t), place(t + 1), tile);
         tile.wanted_end = kTileGroups;
-        if (n_rows > kernels_.asking_rows) cache_.prefetch(0, place(t + 1));
       }
-      if (tile.packed.first != nullptr && n_rows > kernels_.packed_rows) unpack(tile);
+      if (tile.packed.first != nullptr && n_rows > kernels_.packed_rows) {
+        if (t + 1 < n_tiles_) cache_.prefetch(0, place(t + 1));
+        unpack(tile);
+      }
       for (uint32_t row = 0; row < n_rows; row += kMaxQueryRows) {
         const uint32_t n = std::min(kMaxQueryRows, n_rows - row);
         const auto a = now();

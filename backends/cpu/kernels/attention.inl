@@ -145,7 +145,6 @@ void set_integer_attention(KvType type, Quantize quantize, Kernels& kernels) {
 
 template <Tuning T>
 void set_attention(Kernels& kernels) {
-  kernels.asking_rows = kAskingRows<T>;
   set_float_attention<T, F32>(KvType::kF32, kernels);
   set_float_attention<T, F16>(KvType::kF16, kernels);
   constexpr int bf16 = static_cast<int>(KvType::kBF16);

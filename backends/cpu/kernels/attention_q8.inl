@@ -332,7 +332,7 @@ void accumulate_tile_q8(const KvTile& tile, const float* probabilities, uint32_t
     const uint32_t n_scales = ((rest < kWide ? rest : kWide) + kKvScaleDims - 1) / kKvScaleDims;
     WideScales wide;
     load_wide(tile, begin, n_scales, first, end, wide);
-    if (n_rows <= kAskingRows<T>) ask_for_scales<T>(tile, begin, n_scales, first, end);
+    ask_for_scales<T>(tile, begin, n_scales, first, end);
     BlockScale of_rows[kMaxQueryRows];
     for (uint32_t r = 0; r < n_rows; ++r) {
       of_rows[r] = weight_scale<Values>(wide, probabilities + r * kTilePositions);

@@ -15,10 +15,11 @@ constexpr uint32_t kFewRows = 4;
 // always: gcc drops a function that has no other effect.
 template <Tuning T>
 constexpr bool kAsksBothLevels = T != Tuning::kZen5;
-// So many rows ask while they read a tile, the first of them alone or each few anew (measured);
-// more find the next tile asked for as a whole, and wait for that.
+
+// Of so many rows all ask for the next tile, of more the first ones: where lines are asked for in
+// the first level alone, it forgets some. (Measured.)
 template <Tuning T>
-constexpr uint32_t kAskingRows = kAsksBothLevels<T> ? UINT32_MAX : 4 * kFewRows;
+constexpr uint32_t kAskingRows = kAsksBothLevels<T> ? 0 : 4 * kFewRows;
 
 template <Tuning T>
 __attribute__((always_inline)) inline void ask_next(const uint8_t* wanted) {
@@ -82,14 +83,9 @@ inline void for_rows_from(uint32_t row, uint32_t n_rows, F&& f) {
 template <Tuning T, uint32_t kMost, class F>
 inline void for_rows(uint32_t n_rows, F&& f) {
   if (n_rows <= kMost) return for_rows_from<T, Turn::kAlone, kMost>(0, n_rows, f);
-  uint32_t row = 0;
-  if constexpr (kAsksBothLevels<T>) {
-    f(0, FewRows<T, kMost, Turn::kFirst>());
-    row = kMost;
-  } else if (n_rows <= kAskingRows<T>) {
-    return for_rows_from<T, Turn::kFirst, kMost>(0, n_rows, f);
-  }
-  for_rows_from<T, Turn::kLater, kMost>(row, n_rows, f);
+  if (n_rows <= kAskingRows<T>) return for_rows_from<T, Turn::kFirst, kMost>(0, n_rows, f);
+  f(0, FewRows<T, kMost, Turn::kFirst>());
+  for_rows_from<T, Turn::kLater, kMost>(kMost, n_rows, f);
 }
 template <Tuning T, class F>
 inline void for_few_rows(uint32_t n_rows, F&& f) {

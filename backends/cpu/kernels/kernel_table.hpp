@@ -373,8 +373,8 @@ struct KvTile {
   uint32_t scale_stride;  // the block size
   uint32_t first, end;    // groups [first, end) are read
   // Bytes from whatever is read to what takes its place in what is read after the tile: score_tile
-  // and accumulate_tile of up to asking_rows rows ask the caches for that while they go. From the
-  // second half of values on, the second one.
+  // and accumulate_tile ask the caches for that while they go. From the second half of values on,
+  // the second one.
   ptrdiff_t ahead, second_ahead;
   bool packed_is_next;  // that is a packed tile
   // Groups [wanted_first, wanted_end) will be read there. Those that the tile does not hold itself
@@ -470,8 +470,6 @@ struct Kernels {
   // kKvScaleDims, into what score_tile takes, where it stands; null where that is floats.
   void (*pack_query[kKvTypes])(float* x, uint32_t head_dim);
   ScoreTile score_tile[kKvTypes];
-  // More rows find the next tile asked for as a whole.
-  uint32_t asking_rows;
   // So many rows with keys and values of a type need nothing of what KvTile says is wanted to be
   // asked for again.
   uint32_t wanting_rows[kKvTypes];

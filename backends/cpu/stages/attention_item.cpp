@@ -69,6 +69,7 @@ AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
       place_(place),
       group_(spec.n_heads / slot.n_kv_heads),
       n_rows_((place.tokens.end - place.tokens.begin) * group_),
+      unpacks_(step.kv->packs(spec.kv_slot) && n_rows_ > kernels_.packed_rows),
       k_type_(static_cast<int>(step.kv->k_type())),
       v_type_(static_cast<int>(step.kv->v_type())),
       query_stride_(query_words(slot.k_head_dim)),
@@ -176,11 +177,9 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
   const Range own = seen_in_span(span);
   for (uint32_t first = own.begin / kTilePositions * kTilePositions; first < own.end;
        first += kTilePositions) {
+    // Tiles are unpacked faster than memory gives them.
     const uint32_t next = first + kTilePositions;
-    const bool begins_block = next % step_.kv->block_size() == 0;
-    if (n_rows_ > kernels_.asking_rows && begins_block && next < own.end) {
-      step_.kv->prefetch(spec_.kv_slot, kept_at(next));
-    }
+    if (unpacks_ && next < own.end) step_.kv->prefetch(spec_.kv_slot, kept_at(next));
     run_tile(first, into);
   }
 }
@@ -249,8 +248,7 @@ void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
   if (place_.writes) write_tile(first);
   KvTile tile = step_.kv->tile(spec_.kv_slot, kept_at(first), seen(0).begin, seen(n_rows_ - 1).end);
   look_ahead(first, tile);
-  const bool is_packed = tile.packed.first != nullptr;
-  if (is_packed && n_rows_ > kernels_.packed_rows) tile = unpacked(tile);
+  if (unpacks_ && tile.packed.first != nullptr) tile = unpacked(tile);
   uint32_t begin = 0;
   while (begin < n_rows_ && !sees(begin, first)) ++begin;
   uint32_t end = n_rows_;

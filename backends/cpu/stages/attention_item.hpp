@@ -105,6 +105,7 @@ class AttentionItem {
   Range read_{};    // positions
   uint32_t group_;  // query heads of a KV head
   uint32_t n_rows_;
+  bool unpacks_;         // packed tiles, since so many rows read them again and again
   int k_type_, v_type_;  // of the kernels
   size_t query_stride_;
   size_t n_columns_;   // of values, rounded up to 32
