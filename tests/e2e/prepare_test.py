@@ -128,6 +128,14 @@ class Prepare(CommandTest):
             self.assertEqual(logits(SMOLLM2, TOKENS, *self.cache_options()), expected)
         self.assertEqual(len(self.cache_files()), 1)
 
+    def test_all_ways_give_the_same_logits_in_bf16(self):
+        model = os.path.join(self.folder, "bf16.gguf")
+        self.assert_done(backplane("quantize", "--type", "BF16", SMOLLM2, model))
+        expected = logits(model, TOKENS, "--set", "prepare=none")
+        self.assertEqual(logits(model, TOKENS, "--set", "prepare=repack"), expected)
+        for _ in ("written", "mapped"):
+            self.assertEqual(logits(model, TOKENS, *self.cache_options()), expected)
+
     def test_a_damaged_file_is_made_anew(self):
         expected = logits(SMOLLM2, TOKENS, *self.cache_options())
         (path,) = self.cache_files()

@@ -53,12 +53,13 @@ uint32_t exponent_of(uint16_t weight) {
 
 // The greatest exponent of a number.
 uint32_t greatest_exponent(std::span<const uint16_t> row) {
-  uint32_t greatest = 1;
+  constexpr int16_t kBits = kInfinity << 7;
+  int16_t greatest = 1 << 7;
   for (const uint16_t weight : row) {
-    const uint32_t exponent = exponent_of(weight);
-    if (exponent != kInfinity) greatest = std::max(greatest, exponent);
+    const auto bits = static_cast<int16_t>(weight & kBits);
+    greatest = std::max(greatest, bits == kBits ? int16_t{0} : bits);
   }
-  return greatest;
+  return static_cast<uint32_t>(greatest) >> 7;
 }
 
 // A weight where it stands, in a strip of zeros.
@@ -79,31 +80,116 @@ struct Rare {
   Exceptions others;
 };
 
-// Row r of a strip of zeros, but for what is rare.
+// Four weights of a row in one word.
+constexpr uint64_t in_each(uint64_t value) {
+  return value * 0x0001'0001'0001'0001;
+}
+constexpr uint64_t kSigns = in_each(0x8000);
+
+// The weights of one row of a strip in the columns of a group, all at once, as nearly all are.
+// Where one of them is rare nothing is written, and the answer is false.
+class PutGroup {
+ public:
+  static constexpr uint32_t kColumns = 2 * Bf16Split::kGroupPairs;
+
+  PutGroup(uint32_t greatest, uint32_t r)
+      : shift_(in_each(static_cast<uint16_t>((Bf16Split::kMostExponent - greatest) << 7))),
+        most_(in_each(greatest) | kSigns),
+        at_(Bf16Split::byte_of(0, r, 0)) {
+    constexpr uint32_t kSpan = Bf16Split::kMostExponent - Bf16Split::kLeastBesideZero;
+    is_usual_ = greatest > kSpan;
+    least_ = in_each(is_usual_ ? greatest - kSpan : 0);
+  }
+
+  bool operator()(const uint16_t* weights, uint8_t* group) const {
+    static_assert(kColumns == 8);
+    uint64_t first, second;
+    std::memcpy(&first, weights, sizeof first);
+    std::memcpy(&second, weights + 4, sizeof second);
+    if (!is_usual_ || (within(first) & within(second)) != kSigns) return false;
+    first = shifted(first);
+    second = shifted(second);
+    put_pairs(in_bytes(first & in_each(0xff)), group + at_);
+    put_pairs(in_bytes(second & in_each(0xff)), group + 64 + at_);
+    put_pairs(in_bytes(nibbles(first) | nibbles(second) << 4), group + Bf16Split::kNibblesAt + at_);
+    return true;
+  }
+
+ private:
+  // kSigns where all exponents are between the least and the most.
+  [[nodiscard]] uint64_t within(uint64_t weights) const {
+    const uint64_t exponents = weights >> 7 & in_each(0xff);
+    return ((exponents | kSigns) - least_) & (most_ - exponents) & kSigns;
+  }
+  // Exponents times the row's power of two; carries beyond an exponent meet its sign, which stays.
+  [[nodiscard]] uint64_t shifted(uint64_t weights) const {
+    return (((weights & ~kSigns) + (shift_ & ~kSigns)) & ~kSigns) | (weights & kSigns);
+  }
+  static uint64_t nibbles(uint64_t weights) {
+    return (weights >> 12 & in_each(8)) | (weights >> 8 & in_each(7));
+  }
+  // Bytes of four words become two of each half.
+  static uint64_t in_bytes(uint64_t words) { return words | words >> 8; }
+  static void put_pairs(uint64_t bytes, uint8_t* to) {
+    std::memcpy(to, &bytes, 2);
+    bytes >>= 32;
+    std::memcpy(to + 8, &bytes, 2);
+  }
+
+  uint64_t shift_, most_, least_;
+  uint32_t at_;
+  bool is_usual_;
+};
+
+// One weight of a row of a strip of zeros, put there or among what is rare.
+class PutWeight {
+ public:
+  PutWeight(uint32_t greatest, uint32_t r, uint32_t n_columns, uint8_t* blocks, Rare& rare)
+      : shift_(Bf16Split::kMostExponent - static_cast<int>(greatest)),
+        r_(r),
+        n_columns_(n_columns),
+        blocks_(blocks),
+        rare_(rare) {}
+
+  // In column c.
+  void operator()(uint16_t weight, uint32_t c) const {
+    const uint32_t was = exponent_of(weight);
+    const bool is_number = was != kInfinity;
+    const int exponent = static_cast<int>(was) + (is_number ? shift_ : 0);
+    const auto place = static_cast<uint16_t>((c % kBf16Columns / 2 * kStripRows + r_) * 2 + c % 2);
+    Bf16Split::Exception item{c / kBf16Columns, place, 0};
+    if (was == 0 || exponent <= 0) {  // products take what has no leading bit for 0
+      if (rare_.zeros.size() <= Bf16Split::n_exceptions(n_columns_)) rare_.zeros.push_back(item);
+      return;
+    }
+    item.weight = static_cast<uint16_t>((weight & 0x807f) | exponent << 7);
+    if (!is_number || exponent < Bf16Split::kLeastExponent) {
+      rare_.others.push_back(item);
+    } else if (exponent < Bf16Split::kLeastBesideZero) {
+      rare_.least.push_back(item);
+    } else {
+      put(item, blocks_);
+    }
+  }
+
+ private:
+  int shift_;
+  uint32_t r_, n_columns_;
+  uint8_t* blocks_;
+  Rare& rare_;
+};
+
 void split_row(std::span<const uint16_t> row, uint32_t r, uint8_t* strip, Rare& rare) {
   const auto n_columns = static_cast<uint32_t>(row.size());
-  const int shift = Bf16Split::kMostExponent - static_cast<int>(greatest_exponent(row));
-  const float scale = std::ldexp(1.0f, -shift);
+  const uint32_t greatest = greatest_exponent(row);
+  const float scale = std::ldexp(1.0f, static_cast<int>(greatest) - Bf16Split::kMostExponent);
   std::memcpy(strip + r * sizeof scale, &scale, sizeof scale);
-  uint8_t* const blocks = strip + Bf16Split::blocks_at(n_columns);
-  for (uint32_t c = 0; c < n_columns; ++c) {
-    const uint32_t was = exponent_of(row[c]);
-    const bool is_number = was != kInfinity;
-    const int exponent = static_cast<int>(was) + (is_number ? shift : 0);
-    const auto place = static_cast<uint16_t>((c % kBf16Columns / 2 * kStripRows + r) * 2 + c % 2);
-    Bf16Split::Exception weight{c / kBf16Columns, place, 0};
-    if (was == 0 || exponent <= 0) {  // products take what has no leading bit for 0
-      if (rare.zeros.size() <= Bf16Split::n_exceptions(n_columns)) rare.zeros.push_back(weight);
-      continue;
-    }
-    weight.weight = static_cast<uint16_t>((row[c] & 0x807f) | exponent << 7);
-    if (!is_number || exponent < Bf16Split::kLeastExponent) {
-      rare.others.push_back(weight);
-    } else if (exponent < Bf16Split::kLeastBesideZero) {
-      rare.least.push_back(weight);
-    } else {
-      put(weight, blocks);
-    }
+  uint8_t* group = strip + Bf16Split::blocks_at(n_columns);
+  const PutGroup put_group(greatest, r);
+  const PutWeight put_weight(greatest, r, n_columns, group, rare);
+  for (uint32_t c = 0; c < n_columns; c += PutGroup::kColumns, group += Bf16Split::kGroupBytes) {
+    if (put_group(&row[c], group)) continue;
+    for (uint32_t i = c; i < c + PutGroup::kColumns; ++i) put_weight(row[i], i);
   }
 }
 

@@ -86,8 +86,9 @@ PreparedWeight::PreparedWeight(const WeightRows& rows, Prepare prepare, Bf16Layo
   } else if (const auto type = float_type_of(rows.dtype)) {
     float_type_ = *type;
     form_ = Form::kFloats;
-    // They are as large as the rows: worth a file, but no memory of our own.
-    if (takes_bf16() && bf16_layout != Bf16Layout::kRows && prepare == Prepare::kCache) {
+    // Rows that are in no file lie in memory, which strips beside them would double.
+    const bool may_pack = prepare != Prepare::kNone && rows.file != BP_NONE;
+    if (takes_bf16() && bf16_layout != Bf16Layout::kRows && may_pack) {
       form_ = Form::kBf16;
       strip_bytes_ = bf16_strip_bytes(bf16_layout, rows.n_columns);
       bf16_layout_ = bf16_layout;
@@ -102,7 +103,6 @@ Result<WeightArena::Piece> PreparedWeight::own(size_t n_bytes, WeightArena& aren
 }
 
 Status PreparedWeight::place(const Team& team, WeightArena& arena) {
-  if (form_ == Form::kBf16 && !is_placed()) form_ = Form::kFloats;
   if (form_ == Form::kFloats) return align(arena);
   if (is_placed()) return {};
   BP_ASSIGN(const WeightArena::Piece strips, own(packed_bytes(), arena));

@@ -37,8 +37,8 @@ struct WeightRows {
 
 enum class Prepare {
   kNone,    // weights stay where they are; in each step quantised ones are packed strip by strip
-  kRepack,  // quantised weights are kept packed in memory of our own
-  kCache,   // quantised weights are read packed from a mapped file
+  kRepack,  // they are kept packed in memory of our own; those of bf16 that a file has, too
+  kCache,   // likewise in a mapped file
 };
 
 // Rows of activations that products read; which forms must be there, the weights say.
@@ -52,8 +52,7 @@ struct Activations {
 
 class PreparedWeight {
  public:
-  // Not usable before it is placed. The rows outlive the weight. A file of strips has rows of bf16
-  // in that layout.
+  // Not usable before it is placed. The rows outlive the weight. Strips of bf16 have that layout.
   PreparedWeight(const WeightRows& rows, Prepare prepare, Bf16Layout bf16_layout);
 
   // Bytes of these rows as strips; 0 where they stay as they are.
@@ -61,13 +60,10 @@ class PreparedWeight {
     return has_strips() ? n_strips() * strip_bytes_ : 0;
   }
 
-  // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena. Rows
-  // of bf16 stay where they are.
+  // Puts strips that are not placed yet, and rows that kernels cannot read, into the arena.
   Status place(const Team& team, WeightArena& arena);
   // What that takes for strips.
-  [[nodiscard]] uint64_t bytes_to_place() const {
-    return form_ == Form::kStrips && !is_placed() ? packed_bytes() : 0;
-  }
+  [[nodiscard]] uint64_t bytes_to_place() const { return is_placed() ? 0 : packed_bytes(); }
   // Takes strips that pack_into has made, now or earlier.
   void place(std::shared_ptr<const uint8_t> strips) { strips_ = std::move(strips); }
   // Writes strips [first, first + n) to `to`.

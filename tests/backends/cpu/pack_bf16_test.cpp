@@ -99,6 +99,12 @@ TEST(PackBf16, KeepsRowsOfAnySize) {
     rows[i] = row == 4 ? uint16_t{0} : f32_to_bf16(weight);
   }
   rows[9] = f32_to_bf16(std::ldexp(1.0f, -102));
+  for (uint32_t c = 0; c < kColumns; ++c) {  // up to either end of all exponents
+    const auto less = static_cast<int>(c * 7 % 13);
+    rows[5 * kColumns + c] = f32_to_bf16(std::ldexp(1.25f, -126 + less));
+    rows[6 * kColumns + c] = f32_to_bf16(std::ldexp(-1.5f, 127 - less));
+    rows[7 * kColumns + c] = f32_to_bf16(std::ldexp(1.75f, -126 + less + (c % 2 == 0 ? 1 : 0)));
+  }
   expect_kept(rows, kColumns);
 }
 

@@ -117,23 +117,38 @@ TEST_F(WeightCacheTest, HoldsBf16WhereKernelsTakeIt) {
   const WeightRows rows = weights_.back()->rows();
   EXPECT_EQ(weights_.back()->packed_bytes(), 2 * Bf16Split::strip_bytes(96));
   EXPECT_EQ(PreparedWeight(rows, Prepare::kCache, Bf16Layout::kRows).packed_bytes(), 0u);
-  EXPECT_EQ(PreparedWeight(rows, Prepare::kRepack, Bf16Layout::kSplit).packed_bytes(), 0u);
+  EXPECT_EQ(PreparedWeight(rows, Prepare::kNone, Bf16Layout::kSplit).packed_bytes(), 0u);
   WeightRows odd = rows;
   odd.n_columns = 80;
   EXPECT_EQ(PreparedWeight(odd, Prepare::kCache, Bf16Layout::kSplit).packed_bytes(), 0u);
 }
 
-// A model of bf16 that is no file's yet must not double in memory.
+// A model of bf16 that is no file's must not double in memory.
 TEST_F(WeightCacheTest, LeavesBf16WhereItIsWithoutAFile) {
-  PreparedWeight& weight = *weights_.back();
+  WeightRows rows = weights_.back()->rows();
+  rows.file = BP_NONE;
+  for (const Prepare prepare : {Prepare::kRepack, Prepare::kCache}) {
+    PreparedWeight weight(rows, prepare, Bf16Layout::kSplit);
+    WeightArena arena;
+    EXPECT_EQ(weight.bytes_to_place(), 0u);
+    ASSERT_TRUE(weight.place(*team_, arena).ok());
+    EXPECT_EQ(weight.owned_bytes(), 0u);
+    EXPECT_FALSE(weight.has_strips());
+    EXPECT_EQ(weight.bytes().data(), weight.rows().data);
+    EXPECT_TRUE(weight.takes_bf16());
+  }
+}
+
+TEST_F(WeightCacheTest, RepacksBf16AsTheFileHasIt) {
+  Bytes packed(weights_.back()->packed_bytes());
+  weights_.back()->pack_into(0, weights_.back()->n_strips(), packed.data());
+  PreparedWeight weight(weights_.back()->rows(), Prepare::kRepack, Bf16Layout::kSplit);
+  EXPECT_EQ(weight.bytes_to_place(), packed.size());
   WeightArena arena;
-  EXPECT_EQ(weight.bytes_to_place(), 0u);
   ASSERT_TRUE(weight.place(*team_, arena).ok());
-  EXPECT_EQ(weight.owned_bytes(), 0u);
-  EXPECT_FALSE(weight.has_strips());
-  EXPECT_EQ(weight.bytes().data(), weight.rows().data);
-  EXPECT_TRUE(weight.takes_bf16());
-  EXPECT_GT(weights_.front()->bytes_to_place(), 0u);
+  EXPECT_EQ(weight.bytes_to_place(), 0u);
+  EXPECT_EQ(weight.owned_bytes(), packed.size());
+  EXPECT_TRUE(std::ranges::equal(weight.bytes(), packed));
 }
 
 TEST_F(WeightCacheTest, StripsKeepTheFileMapped) {
