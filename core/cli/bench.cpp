@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ struct Measured {
   uint32_t n_sequences;
   uint32_t depth;
   double tokens_s;
+  double bandwidth_gb_s = 0;  // the machine's, right before and after; 0 where not measured
 };
 
 // Matrices of which each token uses the same share: all, or some of the experts.
@@ -53,6 +55,12 @@ struct Cost {
   double operations = 0;   // multiplications and additions of a prefill token with weights
 };
 
+double bytes_of(const model::Weight& weight) {
+  double bytes = 0;
+  for (const bp_weight_part& part : weight.parts) bytes += static_cast<double>(part.n_bytes);
+  return bytes;
+}
+
 // Share of an op's stacked matrices that a token uses.
 double used_share(const model::Op& op, uint64_t n_matrices) {
   const void* attributes = op.attributes.data();
@@ -64,7 +72,19 @@ double used_share(const model::Op& op, uint64_t n_matrices) {
   return std::min(n_used / static_cast<double>(n_matrices), 1.0);
 }
 
-Cost cost_of(const runtime::CompiledModel& compiled) {
+// As the backend keeps them, which may be in fewer bytes than the file: what it keeps at all tells,
+// and that the rest, which no step reads whole, stays as it is.
+void scale_to_plan(const bp_memory_plan& plan, double file_bytes, std::vector<WeightCost>& read) {
+  const bp_weights_mode& mode = plan.modes[plan.chosen];
+  const auto kept = static_cast<double>(mode.own_bytes + mode.mapped_bytes);
+  double read_bytes = 0;
+  for (const WeightCost& weight : read) read_bytes += weight.bytes;
+  const double kept_of_read = kept - (file_bytes - read_bytes);
+  if (kept_of_read <= 0) return;
+  for (WeightCost& weight : read) weight.bytes *= kept_of_read / read_bytes;
+}
+
+Cost cost_of(const runtime::CompiledModel& compiled, const std::optional<bp_memory_plan>& plan) {
   Cost cost;
   const model::ProgramParts& program = compiled.parts->program.parts();
   std::set<uint32_t> read;
@@ -76,9 +96,7 @@ Cost cost_of(const runtime::CompiledModel& compiled) {
       const model::Weight& weight = program.weights[index];
       const auto dims = weight.dims();
       WeightCost& of_weight = cost.weights.emplace_back();
-      for (const bp_weight_part& part : weight.parts) {
-        of_weight.bytes += static_cast<double>(part.n_bytes);
-      }
+      of_weight.bytes = bytes_of(weight);
       if (dims.size() == 3) of_weight.used = used_share(op, dims[0]);
       if (!every_row || dims.size() < 2) continue;
       double elements = of_weight.used;
@@ -86,6 +104,9 @@ Cost cost_of(const runtime::CompiledModel& compiled) {
       cost.operations += 2 * elements;
     }
   }
+  double file_bytes = 0;
+  for (const model::Weight& weight : program.weights) file_bytes += bytes_of(weight);
+  if (plan) scale_to_plan(*plan, file_bytes, cost.weights);
   for (uint32_t g = 0; g < compiled.memory.n_groups; ++g) {
     cost.kv_bytes +=
         static_cast<double>(compiled.memory.block_bytes[g]) / compiled.memory.block_size;
@@ -123,8 +144,14 @@ Result<double> tokens_per_second(uint64_t n_tokens, const std::function<Status()
 
 class Bench {
  public:
-  Bench(const BenchOptions& options, const runtime::CompiledModel& compiled, uint32_t n_blocks)
-      : options_(options), compiled_(compiled), n_blocks_(n_blocks), session_(compiled, n_blocks) {}
+  // n_probed_threads: those of which the machine's bandwidth is measured around each decode; 0: not
+  Bench(const BenchOptions& options, const runtime::CompiledModel& compiled, uint32_t n_blocks,
+        uint32_t n_probed_threads)
+      : options_(options),
+        compiled_(compiled),
+        n_blocks_(n_blocks),
+        n_probed_threads_(n_probed_threads),
+        session_(compiled, n_blocks) {}
 
   Result<std::vector<Measured>> run(const std::set<uint32_t>& depths) {
     session_.arrange(1, longest_context(options_, 0));
@@ -169,9 +196,15 @@ class Bench {
       return {};
     };
     const uint64_t n_tokens = uint64_t{n_sequences} * options_.n_generate;
+    const double gb_s_before = bandwidth_gb_s();
     BP_ASSIGN(const double rate, tokens_per_second(n_tokens, round));
-    measured_.push_back({"decode", n_sequences, depth, rate});
+    const double gb_s = (gb_s_before + bandwidth_gb_s()) / 2;
+    measured_.push_back({"decode", n_sequences, depth, rate, gb_s});
     return {};
+  }
+
+  [[nodiscard]] double bandwidth_gb_s() const {
+    return n_probed_threads_ == 0 ? 0 : probe_bandwidth_gb_s(n_probed_threads_);
   }
 
   // Sequence 0 keeps its blocks whatever the arrangement, so that only what is new is computed.
@@ -183,7 +216,7 @@ class Bench {
 
   const BenchOptions& options_;
   const runtime::CompiledModel& compiled_;
-  const uint32_t n_blocks_;
+  const uint32_t n_blocks_, n_probed_threads_;
   BenchSession session_;
   uint32_t filled_ = 0;
   std::vector<Measured> measured_;
@@ -229,22 +262,35 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
     return fmt::format("{:.0f} % of the int8 peak",
                        100 * m.tokens_s * cost.operations / (machine.int8_tops * 1e12));
   }
-  if (machine.bandwidth_gb_s == 0) return "";
-  // By the bytes of the file and of the cache's types: who keeps weights, or keys and values, in
-  // fewer may come to more than 100 %.
+  if (m.bandwidth_gb_s == 0) return "";
+  // By the bytes of the cache's types: who keeps keys and values in fewer may come to more than
+  // 100 %.
   const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
   const double of_sequence = context * cost.kv_bytes + cost.state_bytes;
   double step_bytes = m.n_sequences * of_sequence;
   for (const WeightCost& weight : cost.weights) step_bytes += weight.bytes_of_step(m.n_sequences);
-  return fmt::format("{:.0f} % of the bandwidth", 100 * m.tokens_s / m.n_sequences * step_bytes /
-                                                      (machine.bandwidth_gb_s * 1e9));
+  return fmt::format("{:.0f} % of the bandwidth",
+                     100 * m.tokens_s / m.n_sequences * step_bytes / (m.bandwidth_gb_s * 1e9));
+}
+
+// "reads 45.1 GB/s", or "reads 45.1 to 81.2 GB/s": the machine may have changed meanwhile.
+std::string bandwidth_text(const Machine& machine, const std::vector<Measured>& results) {
+  constexpr double kSame = 1.1;
+  double least = machine.bandwidth_gb_s, most = least;
+  for (const Measured& m : results) {
+    if (m.bandwidth_gb_s == 0) continue;
+    least = std::min(least, m.bandwidth_gb_s);
+    most = std::max(most, m.bandwidth_gb_s);
+  }
+  if (most <= least * kSame) return fmt::format("reads {:.1f} GB/s", most);
+  return fmt::format("reads {:.1f} to {:.1f} GB/s", least, most);
 }
 
 void print_table(const BenchOptions& options, const Cost& cost, const Machine& machine,
                  const std::vector<Measured>& results) {
   fmt::print("{}\n{}, {} threads", options.model.model, machine.cpu, machine.n_threads);
   if (machine.bandwidth_gb_s > 0) {
-    fmt::print(": reads {:.1f} GB/s, int8 {:.2f} TOPS", machine.bandwidth_gb_s, machine.int8_tops);
+    fmt::print(": {}, int8 {:.2f} TOPS", bandwidth_text(machine, results), machine.int8_tops);
   }
   fmt::print("\n\n");
   fmt::print("{:<8} {:>9} {:>8} {:>12}\n", "", "SEQUENCES", "DEPTH", "TOKENS/S");
@@ -285,11 +331,19 @@ runtime::CompileLimits limits_of(const BenchOptions& options) {
   return limits;
 }
 
-Result<runtime::CompiledModel> compile(runtime::Runtime& runtime, const config::Model& config,
-                                       const runtime::CompileLimits& limits) {
+struct Compiled {
+  runtime::CompiledModel model;
+  std::optional<bp_memory_plan> plan;  // where the backend has one
+};
+
+Result<Compiled> compile(runtime::Runtime& runtime, const config::Model& config,
+                         const runtime::CompileLimits& limits) {
   BP_ASSIGN(model::LoadedModel model, runtime::load_model(runtime, config));
+  const auto plan = runtime::plan_memory(runtime, config, model);
   const ProgressBar progress("preparing");
-  return runtime::compile_model(runtime, config, std::move(model), limits, progress.c());
+  BP_ASSIGN(auto compiled,
+            runtime::compile_model(runtime, config, std::move(model), limits, progress.c()));
+  return Compiled{std::move(compiled), plan.ok() ? *plan : std::nullopt};
 }
 
 }  // namespace
@@ -297,22 +351,24 @@ Result<runtime::CompiledModel> compile(runtime::Runtime& runtime, const config::
 Status bench(const BenchOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(options.model.n_threads));
   BP_ASSIGN(const config::Model config, configured(options.model, runtime->catalog()));
-  BP_ASSIGN(const runtime::CompiledModel compiled, compile(*runtime, config, limits_of(options)));
+  BP_ASSIGN(const Compiled made, compile(*runtime, config, limits_of(options)));
+  const runtime::CompiledModel& compiled = made.model;
   const auto depths = fitting_depths(
       options, std::min(compiled.limits.context, compiled.parts->model.context_length));
   if (depths.empty()) return invalid_argument("no depth fits the model's context");
   BP_ASSIGN(const uint32_t n_blocks, choose_n_blocks(options, compiled.memory, depths));
   BP_TRY(runtime::allocate_kv(compiled, n_blocks, compiled.limits.max_sequences + 1));
   BP_TRY(compiled.executable.warm_up(nullptr));
-  BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks).run(depths));
   // What the processor can do says nothing of a backend that has memory of its own.
   const bool is_on_processor = compiled.memory.is_dedicated == 0;
-  const Machine machine = is_on_processor ? probe_machine(runtime->n_threads())
-                                          : name_machine(runtime->n_threads());
+  const uint32_t n_threads = runtime->n_threads();
+  const uint32_t n_probed_threads = is_on_processor && !options.json ? n_threads : 0;
+  BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks, n_probed_threads).run(depths));
+  const Machine machine = is_on_processor ? probe_machine(n_threads) : name_machine(n_threads);
   if (options.json) {
     print_json(options, machine, results);
   } else {
-    print_table(options, cost_of(compiled), machine, results);
+    print_table(options, cost_of(compiled, made.plan), machine, results);
   }
   return {};
 }

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kSampleTime = std::chrono::milliseconds(150);
-constexpr int kSamples = 5;                      // the best one counts
+constexpr int kSamples = 5, kFewSamples = 3;     // the best one counts
 constexpr uint64_t kLargestBuffer = 512u << 20;  // past any last-level cache
 constexpr uint64_t kSmallestBuffer = 64u << 20;  // where memory is short
 constexpr uint64_t kReadBytes = 2u << 20;        // between two looks at the clock
@@ -37,9 +37,9 @@ void on_all_threads(uint32_t n_threads, const auto& work) {
 }
 
 // Units a second of all threads together; unit(worker) does some and returns how many.
-double best_rate(uint32_t n_threads, const auto& unit) {
+double best_rate(uint32_t n_threads, int n_samples, const auto& unit) {
   double best = 0;
-  for (int sample = 0; sample < kSamples; ++sample) {
+  for (int sample = 0; sample < n_samples; ++sample) {
     std::vector<double> rates(n_threads);
     on_all_threads(n_threads, [&](uint32_t worker) {
       const auto start = Clock::now();
@@ -81,7 +81,7 @@ Buffer allocate(uint64_t& n_bytes) {
   return nullptr;
 }
 
-double read_bandwidth_gb_s(uint32_t n_threads, ReadKernel read) {
+double read_bandwidth_gb_s(uint32_t n_threads, int n_samples, ReadKernel read) {
   uint64_t n_bytes = kLargestBuffer;
   while (n_bytes > kSmallestBuffer && n_bytes > available_bytes() / 4) n_bytes /= 2;
   const Buffer buffer = allocate(n_bytes);
@@ -92,7 +92,7 @@ double read_bandwidth_gb_s(uint32_t n_threads, ReadKernel read) {
   // Untouched pages would all be the one page of zeros.
   on_all_threads(n_threads, [&](uint32_t worker) { std::memset(slice_of(worker), 1, slice); });
   std::vector<uint64_t> offsets(n_threads);
-  const double bytes_s = best_rate(n_threads, [&](uint32_t worker) {
+  const double bytes_s = best_rate(n_threads, n_samples, [&](uint32_t worker) {
     uint64_t& offset = offsets[worker];
     consumed.fetch_add(read(slice_of(worker) + offset, kReadBytes), std::memory_order_relaxed);
     offset = offset + kReadBytes == slice ? 0 : offset + kReadBytes;
@@ -102,7 +102,7 @@ double read_bandwidth_gb_s(uint32_t n_threads, ReadKernel read) {
 }
 
 double int8_peak_tops(uint32_t n_threads, const DotKernel& dot) {
-  const double operations_s = best_rate(n_threads, [&](uint32_t worker) {
+  const double operations_s = best_rate(n_threads, kSamples, [&](uint32_t worker) {
     consumed.fetch_add(dot.run(kDotRounds, worker), std::memory_order_relaxed);
     return kDotRounds * dot.operations_a_round;
   });
@@ -128,9 +128,13 @@ Machine name_machine(uint32_t n_threads) {
 Machine probe_machine(uint32_t n_threads) {
   const ProbeKernels kernels = choose_probe_kernels();
   Machine machine = name_machine(n_threads);
-  machine.bandwidth_gb_s = read_bandwidth_gb_s(n_threads, kernels.read);
+  machine.bandwidth_gb_s = read_bandwidth_gb_s(n_threads, kSamples, kernels.read);
   machine.int8_tops = int8_peak_tops(n_threads, kernels.dot);
   return machine;
+}
+
+double probe_bandwidth_gb_s(uint32_t n_threads) {
+  return read_bandwidth_gb_s(n_threads, kFewSamples, choose_probe_kernels().read);
 }
 
 }  // namespace bp::cli

@@ -18,5 +18,7 @@ struct Machine {
 Machine name_machine(uint32_t n_threads);
 // Takes about two seconds, with all threads busy.
 Machine probe_machine(uint32_t n_threads);
+// bandwidth_gb_s of now, in less than a second.
+double probe_bandwidth_gb_s(uint32_t n_threads);
 
 }  // namespace bp::cli
