@@ -118,7 +118,7 @@ inline constexpr uint32_t kQueryWords = kKvScaleDims / 4;
 inline constexpr uint32_t kQueryRecordWords = kQueryWords + 2;
 
 // Widths of panels that have kernels, descending; every table has all up to its max_panel_rows.
-inline constexpr uint32_t kPanelWidths[] = {kTileRows, 6, 4, 3, 2, 1};
+inline constexpr uint32_t kPanelWidths[] = {kTileRows, 6, 5, 4, 3, 2, 1};
 // Where no more rows meet a strip, memory bounds them: it is read from end to end.
 inline constexpr uint32_t kStreamedRows = 4;
 inline constexpr uint32_t kMaxPanelRows = 6;  // of strip_dot; tile_dot takes kTileRows

@@ -589,6 +589,7 @@ void set_widths(Kernels& kernels, StripLayout layout, Tuning tuning) {
   set_width<W, 2>(kernels, layout, tuning);
   set_width<W, 3>(kernels, layout, tuning);
   set_width<W, 4>(kernels, layout, tuning);
+  set_width<W, 5>(kernels, layout, tuning);
   set_width<W, 6>(kernels, layout, tuning);
 }
 
