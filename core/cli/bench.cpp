@@ -262,7 +262,8 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
     return fmt::format("{:.0f} % of the int8 peak",
                        100 * m.tokens_s * cost.operations / (machine.int8_tops * 1e12));
   }
-  if (m.bandwidth_gb_s == 0) return "";
+  const double gb_s = m.bandwidth_gb_s > 0 ? m.bandwidth_gb_s : machine.bandwidth_gb_s;
+  if (gb_s == 0) return "";
   // By the bytes of the cache's types: who keeps keys and values in fewer may come to more than
   // 100 %.
   const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
@@ -270,7 +271,7 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
   double step_bytes = m.n_sequences * of_sequence;
   for (const WeightCost& weight : cost.weights) step_bytes += weight.bytes_of_step(m.n_sequences);
   return fmt::format("{:.0f} % of the bandwidth",
-                     100 * m.tokens_s / m.n_sequences * step_bytes / (m.bandwidth_gb_s * 1e9));
+                     100 * m.tokens_s / m.n_sequences * step_bytes / (gb_s * 1e9));
 }
 
 // "reads 45.1 GB/s", or "reads 45.1 to 81.2 GB/s": the machine may have changed meanwhile.
@@ -346,6 +347,16 @@ Result<Compiled> compile(runtime::Runtime& runtime, const config::Model& config,
   return Compiled{std::move(compiled), plan.ok() ? *plan : std::nullopt};
 }
 
+// Of Bench: what a probe reads must not push weights out of memory.
+uint32_t n_probed_threads(const BenchOptions& options, const std::optional<bp_memory_plan>& plan,
+                          uint32_t n_threads) {
+  if (options.json) return 0;  // which has no place for it
+  if (!plan) return n_threads;
+  const bp_weights_mode& mode = plan->modes[plan->chosen];
+  const uint64_t taken = mode.own_bytes + mode.mapped_bytes + 2 * kProbeBytes;
+  return taken <= plan->available_bytes ? n_threads : 0;
+}
+
 }  // namespace
 
 Status bench(const BenchOptions& options) {
@@ -362,8 +373,8 @@ Status bench(const BenchOptions& options) {
   // What the processor can do says nothing of a backend that has memory of its own.
   const bool is_on_processor = compiled.memory.is_dedicated == 0;
   const uint32_t n_threads = runtime->n_threads();
-  const uint32_t n_probed_threads = is_on_processor && !options.json ? n_threads : 0;
-  BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks, n_probed_threads).run(depths));
+  const uint32_t n_probed = is_on_processor ? n_probed_threads(options, made.plan, n_threads) : 0;
+  BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks, n_probed).run(depths));
   const Machine machine = is_on_processor ? probe_machine(n_threads) : name_machine(n_threads);
   if (options.json) {
     print_json(options, machine, results);

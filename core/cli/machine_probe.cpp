@@ -20,7 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kSampleTime = std::chrono::milliseconds(150);
 constexpr int kSamples = 5, kFewSamples = 3;     // the best one counts
-constexpr uint64_t kLargestBuffer = 512u << 20;  // past any last-level cache
 constexpr uint64_t kSmallestBuffer = 64u << 20;  // where memory is short
 constexpr uint64_t kReadBytes = 2u << 20;        // between two looks at the clock
 constexpr uint64_t kDotRounds = 1u << 14;        // likewise
@@ -82,7 +81,7 @@ Buffer allocate(uint64_t& n_bytes) {
 }
 
 double read_bandwidth_gb_s(uint32_t n_threads, int n_samples, ReadKernel read) {
-  uint64_t n_bytes = kLargestBuffer;
+  uint64_t n_bytes = kProbeBytes;
   while (n_bytes > kSmallestBuffer && n_bytes > available_bytes() / 4) n_bytes /= 2;
   const Buffer buffer = allocate(n_bytes);
   if (!buffer) return 0;

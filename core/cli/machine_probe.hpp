@@ -6,6 +6,9 @@
 
 namespace bp::cli {
 
+// Of memory that a probe takes while it runs, at most.
+inline constexpr uint64_t kProbeBytes = uint64_t{512} << 20;  // past any last-level cache
+
 struct Machine {
   std::string cpu;  // model name of the first CPU
   uint32_t n_threads = 0;
