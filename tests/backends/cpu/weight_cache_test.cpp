@@ -137,6 +137,7 @@ TEST_F(WeightCacheTest, LeavesBf16WhereItIsWithoutAFile) {
     EXPECT_EQ(weight.bytes().data(), weight.rows().data);
     EXPECT_TRUE(weight.takes_bf16());
   }
+  EXPECT_GT(weights_.front()->bytes_to_place(), 0u);
 }
 
 TEST_F(WeightCacheTest, RepacksBf16AsTheFileHasIt) {
