@@ -87,7 +87,8 @@ constexpr uint64_t in_each(uint64_t value) {
 constexpr uint64_t kSigns = in_each(0x8000);
 
 // The weights of one row of a strip in the columns of a group, all at once, as nearly all are.
-// Where one of them is rare nothing is written, and the answer is false.
+// Where one of them is rare nothing is written, and the answer is false. takes_zeros: those are not
+// rare.
 class PutGroup {
  public:
   static constexpr uint32_t kColumns = 2 * Bf16Split::kGroupPairs;
@@ -101,14 +102,22 @@ class PutGroup {
     least_ = in_each(is_usual_ ? greatest - kSpan : 0);
   }
 
-  bool operator()(const uint16_t* weights, uint8_t* group) const {
+  bool operator()(const uint16_t* weights, bool takes_zeros, uint8_t* group) const {
     static_assert(kColumns == 8);
     uint64_t first, second;
     std::memcpy(&first, weights, sizeof first);
     std::memcpy(&second, weights + 4, sizeof second);
-    if (!is_usual_ || (within(first) & within(second)) != kSigns) return false;
-    first = shifted(first);
-    second = shifted(second);
+    if (!is_usual_) return false;
+    if (takes_zeros) {
+      const uint64_t first_zeros = zeros(first), second_zeros = zeros(second);
+      if (((within(first) | first_zeros) & (within(second) | second_zeros)) != kSigns) return false;
+      first = shifted(first) & ~whole(first_zeros);
+      second = shifted(second) & ~whole(second_zeros);
+    } else {
+      if ((within(first) & within(second)) != kSigns) return false;
+      first = shifted(first);
+      second = shifted(second);
+    }
     put_pairs(in_bytes(first & in_each(0xff)), group + at_);
     put_pairs(in_bytes(second & in_each(0xff)), group + 64 + at_);
     put_pairs(in_bytes(nibbles(first) | nibbles(second) << 4), group + Bf16Split::kNibblesAt + at_);
@@ -121,6 +130,13 @@ class PutGroup {
     const uint64_t exponents = weights >> 7 & in_each(0xff);
     return ((exponents | kSigns) - least_) & (most_ - exponents) & kSigns;
   }
+  // kSigns where an exponent is 0.
+  static uint64_t zeros(uint64_t weights) {
+    const uint64_t exponents = weights >> 7 & in_each(0xff);
+    return ~(exponents + in_each(0x7fff)) & kSigns;
+  }
+  // All bits where kSigns has one.
+  static uint64_t whole(uint64_t signs) { return (signs >> 15) * 0xffff; }
   // Exponents times the row's power of two; carries beyond an exponent meet its sign, which stays.
   [[nodiscard]] uint64_t shifted(uint64_t weights) const {
     return (((weights & ~kSigns) + (shift_ & ~kSigns)) & ~kSigns) | (weights & kSigns);
@@ -188,7 +204,9 @@ void split_row(std::span<const uint16_t> row, uint32_t r, uint8_t* strip, Rare& 
   const PutGroup put_group(greatest, r);
   const PutWeight put_weight(greatest, r, n_columns, group, rare);
   for (uint32_t c = 0; c < n_columns; c += PutGroup::kColumns, group += Bf16Split::kGroupBytes) {
-    if (put_group(&row[c], group)) continue;
+    // Of zeros no more are noted than tell that nibbles have one.
+    const bool takes_zeros = rare.zeros.size() > Bf16Split::n_exceptions(n_columns);
+    if (put_group(&row[c], takes_zeros, group)) continue;
     for (uint32_t i = c; i < c + PutGroup::kColumns; ++i) put_weight(row[i], i);
   }
 }
