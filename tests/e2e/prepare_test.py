@@ -121,20 +121,20 @@ class Prepare(CommandTest):
         return [os.path.join(at, name)
                 for at, _, names in os.walk(self.folder) for name in names]
 
-    def test_all_ways_give_the_same_logits(self):
-        expected = logits(SMOLLM2, TOKENS, "--set", "prepare=repack")
-        self.assertEqual(logits(SMOLLM2, TOKENS, "--set", "prepare=none"), expected)
+    def assert_all_ways_agree(self, model):
+        expected = logits(model, TOKENS, "--set", "prepare=repack")
+        self.assertEqual(logits(model, TOKENS, "--set", "prepare=none"), expected)
         for _ in ("written", "mapped"):
-            self.assertEqual(logits(SMOLLM2, TOKENS, *self.cache_options()), expected)
+            self.assertEqual(logits(model, TOKENS, *self.cache_options()), expected)
+
+    def test_all_ways_give_the_same_logits(self):
+        self.assert_all_ways_agree(SMOLLM2)
         self.assertEqual(len(self.cache_files()), 1)
 
     def test_all_ways_give_the_same_logits_in_bf16(self):
         model = os.path.join(self.folder, "bf16.gguf")
         self.assert_done(backplane("quantize", "--type", "BF16", SMOLLM2, model))
-        expected = logits(model, TOKENS, "--set", "prepare=none")
-        self.assertEqual(logits(model, TOKENS, "--set", "prepare=repack"), expected)
-        for _ in ("written", "mapped"):
-            self.assertEqual(logits(model, TOKENS, *self.cache_options()), expected)
+        self.assert_all_ways_agree(model)
 
     def test_a_damaged_file_is_made_anew(self):
         expected = logits(SMOLLM2, TOKENS, *self.cache_options())

@@ -94,20 +94,16 @@ class PutGroup {
   static constexpr uint32_t kColumns = 2 * Bf16Split::kGroupPairs;
 
   PutGroup(uint32_t greatest, uint32_t r)
-      : shift_(in_each(static_cast<uint16_t>((Bf16Split::kMostExponent - greatest) << 7))),
+      : shift_(in_each((Bf16Split::kMostExponent - greatest) << 7 & 0x7fff)),
+        least_(in_each(greatest > kSpan ? greatest - kSpan : kInfinity)),  // or none is that great
         most_(in_each(greatest) | kSigns),
-        at_(Bf16Split::byte_of(0, r, 0)) {
-    constexpr uint32_t kSpan = Bf16Split::kMostExponent - Bf16Split::kLeastBesideZero;
-    is_usual_ = greatest > kSpan;
-    least_ = in_each(is_usual_ ? greatest - kSpan : 0);
-  }
+        at_(Bf16Split::byte_of(0, r, 0)) {}
 
   bool operator()(const uint16_t* weights, bool takes_zeros, uint8_t* group) const {
     static_assert(kColumns == 8);
     uint64_t first, second;
     std::memcpy(&first, weights, sizeof first);
     std::memcpy(&second, weights + 4, sizeof second);
-    if (!is_usual_) return false;
     if (takes_zeros) {
       const uint64_t first_zeros = zeros(first), second_zeros = zeros(second);
       if (((within(first) | first_zeros) & (within(second) | second_zeros)) != kSigns) return false;
@@ -125,6 +121,8 @@ class PutGroup {
   }
 
  private:
+  static constexpr uint32_t kSpan = Bf16Split::kMostExponent - Bf16Split::kLeastBesideZero;
+
   // kSigns where all exponents are between the least and the most.
   [[nodiscard]] uint64_t within(uint64_t weights) const {
     const uint64_t exponents = weights >> 7 & in_each(0xff);
@@ -139,7 +137,7 @@ class PutGroup {
   static uint64_t whole(uint64_t signs) { return (signs >> 15) * 0xffff; }
   // Exponents times the row's power of two; carries beyond an exponent meet its sign, which stays.
   [[nodiscard]] uint64_t shifted(uint64_t weights) const {
-    return (((weights & ~kSigns) + (shift_ & ~kSigns)) & ~kSigns) | (weights & kSigns);
+    return (((weights & ~kSigns) + shift_) & ~kSigns) | (weights & kSigns);
   }
   static uint64_t nibbles(uint64_t weights) {
     return (weights >> 12 & in_each(8)) | (weights >> 8 & in_each(7));
@@ -152,9 +150,8 @@ class PutGroup {
     std::memcpy(to + 8, &bytes, 2);
   }
 
-  uint64_t shift_, most_, least_;
+  uint64_t shift_, least_, most_;
   uint32_t at_;
-  bool is_usual_;
 };
 
 // One weight of a row of a strip of zeros, put there or among what is rare.
