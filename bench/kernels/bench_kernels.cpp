@@ -15,6 +15,7 @@
 
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/cpu_features.hpp"
+#include "backends/cpu/rows/activation_layout.hpp"
 #include "backends/cpu/rows/panels.hpp"
 #include "backends/cpu/stages/pieces.hpp"
 #include "backends/cpu/stages/stage.hpp"
@@ -94,7 +95,9 @@ class Bench {
 
  private:
   std::shared_ptr<const PreparedWeight> prepare(bp_dtype dtype, uint32_t n_rows) {
-    const WeightRows rows{memory_.data(), row_bytes(dtype, n_columns_), dtype, n_rows, n_columns_};
+    constexpr uint32_t file = 0;  // as a model's rows are: others stay where they are in memory
+    const WeightRows rows{
+        memory_.data(), row_bytes(dtype, n_columns_), dtype, n_rows, n_columns_, file};
     auto weight = std::make_shared<PreparedWeight>(rows, Prepare::kCache, kernels_.bf16_layout);
     if (!weight->has_strips()) return weight;
     auto strips = arena_.allocate(weight->packed_bytes());
@@ -148,13 +151,10 @@ class Bench {
                               panels + panel.word, panel.n, t, max_seconds(panel.n, n_columns_));
       }
     });
-    for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
-      const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
-      kernels_.bf16_pack(x.data() + size_t{t} * n_columns_, n_columns_,
-                         bf16 + size_t{first} * n_columns_ * kernels_.bf16_bytes,
-                         std::min(kBf16PanelRows, n_rows - first), t - first);
-    }
     const Activations activations{n_rows, x.data(), n_columns_, panels, bf16};
+    for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
+      pack_bf16_row(kernels_, x.data() + size_t{t} * n_columns_, n_columns_, activations, t);
+    }
     constexpr size_t piece_columns = kPieceStrips * kStripRows;
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * piece_columns);
     const size_t scratch_bytes = (weight.scratch_bytes(kernels_) + 63) / 64 * 64;

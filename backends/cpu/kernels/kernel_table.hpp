@@ -202,10 +202,9 @@ using FloatDot = void (*)(const void* w, size_t w_stride_bytes, uint32_t n_w_row
                           size_t x_stride, uint32_t n_x_rows, uint32_t n_columns, float* y,
                           size_t y_stride);
 
-// Activations of bf16 products: rounded to bf16, in panels of kBf16PanelRows rows (the last has
-// fewer) in a layout of the kernels' own; panel p begins at element p * kBf16PanelRows * n_columns.
-// n_columns is a multiple of kBf16Columns. An element has the kernels' bf16_bytes.
-inline constexpr uint32_t kBf16PanelRows = 16;
+// Activations of bf16 products: rounded to bf16, in panels of the kernels' bf16_panel_rows (the
+// last has fewer) in a layout of their own; a panel begins at its first row times n_columns
+// elements. n_columns is a multiple of kBf16Columns. An element has the kernels' bf16_bytes.
 inline constexpr uint32_t kBf16Columns = 32;
 
 // Writes row t of a panel of n rows from x [n_columns].
@@ -429,8 +428,9 @@ struct Kernels {
   FloatDot float_dot[kFloatTypes];
   Bf16Pack bf16_pack;  // both null where bf16 goes by float_dot
   Bf16Dot bf16_dot;
-  uint32_t bf16_bytes;     // of an element: 2, or 4 where products are of floats
-  Bf16Layout bf16_layout;  // that bf16_dot reads best; kRows without it
+  uint32_t bf16_bytes;       // of an element: 2, or 4 where products are of floats
+  uint32_t bf16_panel_rows;  // at most
+  Bf16Layout bf16_layout;    // that bf16_dot reads best; kRows without it
 
   // Writes row t of a panel of n rows from x [n_columns]; rows are written in order from 0. The
   // panel has room for max_seconds second records.

@@ -80,10 +80,10 @@ void ActivationLayout::write(const Kernels& kernels, const Activations& x, const
 
 void pack_bf16_row(const Kernels& kernels, const float* row, uint32_t n_columns,
                    const Activations& x, uint32_t r) {
-  const uint32_t first = r / kBf16PanelRows * kBf16PanelRows;
+  const uint32_t most = kernels.bf16_panel_rows, first = r / most * most;
   kernels.bf16_pack(row, n_columns,
                     const_cast<uint8_t*>(x.bf16) + size_t{first} * n_columns * kernels.bf16_bytes,
-                    std::min(kBf16PanelRows, x.n_rows - first), r - first);
+                    std::min(most, x.n_rows - first), r - first);
 }
 
 void copy_panel_row(const int32_t* from, uint32_t n_columns, int32_t* panel, uint32_t n,

@@ -45,7 +45,8 @@ ChunkSize::ChunkSize(uint32_t width, const ActivationForms& forms) : forms_(form
 
 uint32_t ChunkSize::panel(const Kernels& kernels) const {
   const uint32_t panel = forms_.panels ? kernels.max_panel_rows : 1;
-  return forms_.bf16 && kernels.bf16_dot != nullptr ? std::lcm(panel, kBf16PanelRows) : panel;
+  return forms_.bf16 && kernels.bf16_dot != nullptr ? std::lcm(panel, kernels.bf16_panel_rows)
+                                                    : panel;
 }
 
 uint32_t ChunkSize::rows(const Kernels& kernels) const {

@@ -544,10 +544,10 @@ Bf16Rows pack_bf16(const Kernels& kernels, const std::vector<float>& x, uint32_t
   Bf16Rows rows;
   rows.panels.resize(x.size() * kernels.bf16_bytes);
   for (uint32_t t = 0; t < n; ++t) {
-    const uint32_t first = t / kBf16PanelRows * kBf16PanelRows;
+    const uint32_t most = kernels.bf16_panel_rows, first = t / most * most;
     kernels.bf16_pack(x.data() + size_t{t} * n_columns, n_columns,
                       rows.panels.data() + size_t{first} * n_columns * kernels.bf16_bytes,
-                      std::min(kBf16PanelRows, n - first), t - first);
+                      std::min(most, n - first), t - first);
   }
   for (const float value : x) rows.values.push_back(bf16_to_f32(f32_to_bf16(value)));
   return rows;
@@ -595,7 +595,8 @@ TEST(Bf16Dot, AgreesWithDoublePrecisionAndDoesNotDependOnTheNumberOfRowsOrTheTun
             reference::decode_row(BP_DTYPE_BF16, encoded.data(), w.size(), decoded.data()).ok());
         // A row of sums of the same activations, whatever stands before it and the tuning.
         std::vector<float>& last = last_of[{kernels.name, n_columns, n_w}];
-        for (const uint32_t n : {1u, 2u, 3u, 4u, 5u, 7u, 12u, 16u, 17u, 24u, 25u, 53u, 70u}) {
+        for (const uint32_t n : {1u,  2u,  3u,  4u,  5u,  6u,  7u,  8u,  9u,  10u, 11u, 12u, 13u,
+                                 14u, 16u, 17u, 22u, 24u, 26u, 27u, 37u, 39u, 40u, 48u, 53u, 70u}) {
           std::vector<float> x = conformance::normal_values("x", size_t{n} * n_columns);
           const auto own = conformance::normal_values("own", n_columns);
           std::ranges::copy(own, x.end() - n_columns);

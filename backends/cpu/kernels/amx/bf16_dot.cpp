@@ -13,6 +13,7 @@ namespace {
 
 using namespace avx512;
 
+constexpr uint32_t kPanelRows = 16;
 constexpr uint32_t kPanels = 3;  // of a pass over the weights
 
 void pack(const float* x, uint32_t n_columns, void* panel, uint32_t n, uint32_t t) {
@@ -36,7 +37,7 @@ void configure_tiles(uint32_t n_w_rows, uint32_t n) {
 }
 
 struct alignas(64) Sums {
-  float of[kStripRows][kBf16PanelRows];
+  float of[kStripRows][kPanelRows];
 };
 
 void store_transposed(const Sums& sums, uint32_t n_w_rows, uint32_t n, float* y, size_t y_stride) {
@@ -90,14 +91,14 @@ void dot_panel(const Strip& w, const uint16_t* panel, uint32_t n, uint32_t n_col
     _tile_loadd(5, panel + size_t{c} * n, 4 * n);
     _tile_dpbf16ps(0, 4, 5);
   }
-  _tile_stored(0, sums.of, sizeof(float) * kBf16PanelRows);
+  _tile_stored(0, sums.of, sizeof(float) * kPanelRows);
   store_transposed(sums, w.n_rows, n, y, y_stride);
 }
 
 // kPanels whole panels.
 void dot_panels(const Strip& w, const uint16_t* panels, uint32_t n_columns, float* y,
                 size_t y_stride) {
-  constexpr uint32_t n = kBf16PanelRows;
+  constexpr uint32_t n = kPanelRows;
   const size_t panel = size_t{n} * n_columns;
   Sums sums[kPanels];
   _tile_zero(0);
@@ -125,12 +126,12 @@ void dot_strip(const Strip& w, const uint16_t* panels, uint32_t n_x_rows, uint32
                float* y, size_t y_stride) {
   const auto x = [&](uint32_t t) { return panels + size_t{t} * n_columns; };
   uint32_t t = 0;
-  if (n_x_rows >= kBf16PanelRows) configure_tiles(w.n_rows, kBf16PanelRows);
-  for (; t + kPanels * kBf16PanelRows <= n_x_rows; t += kPanels * kBf16PanelRows) {
+  if (n_x_rows >= kPanelRows) configure_tiles(w.n_rows, kPanelRows);
+  for (; t + kPanels * kPanelRows <= n_x_rows; t += kPanels * kPanelRows) {
     dot_panels(w, x(t), n_columns, y + t * y_stride, y_stride);
   }
-  for (; t + kBf16PanelRows <= n_x_rows; t += kBf16PanelRows) {
-    dot_panel(w, x(t), kBf16PanelRows, n_columns, y + t * y_stride, y_stride);
+  for (; t + kPanelRows <= n_x_rows; t += kPanelRows) {
+    dot_panel(w, x(t), kPanelRows, n_columns, y + t * y_stride, y_stride);
   }
   if (t < n_x_rows) {
     configure_tiles(w.n_rows, n_x_rows - t);
@@ -156,6 +157,7 @@ void set_bf16_kernels(Kernels& kernels) {
   kernels.bf16_pack = pack;
   kernels.bf16_dot = dot;
   kernels.bf16_bytes = sizeof(uint16_t);
+  kernels.bf16_panel_rows = kPanelRows;
   kernels.bf16_layout = Bf16Layout::kTiles;
 }
 

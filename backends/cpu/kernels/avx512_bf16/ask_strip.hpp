@@ -64,28 +64,30 @@ struct AskInTurn : AskNothing {
   }
 };
 
-// With each block half as many lines, wherever these lie: two tiles of rows share what follows, so
-// that memory does not rest while the second one finds its strip near.
-struct AskHalf {
-  const uint8_t* from;
-  static constexpr uint32_t kAheadBytes = 8192;  // measured
-  static constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64 / 2, kTimes = kUnitPairs / 2;
+// With each block one of so many parts of its lines, wherever these lie: as many tiles of rows go
+// through a strip and share what follows, so that memory does not rest while later ones find it
+// near. The first one finds asked for what it reads before its own requests arrive.
+template <uint32_t Tiles>
+class AskPart {
+ public:
+  AskPart(const uint16_t* strip, uint32_t n_columns, uint32_t tile) {
+    const size_t n_bytes = bf16_strip_bytes(Bf16Layout::kSplit, n_columns);
+    const size_t ahead = n_bytes * (Tiles - 1 + tile) / Tiles;
+    from_ = reinterpret_cast<const uint8_t*>(strip) + kAheadBytes + ahead;
+  }
   void block(const uint8_t*) const {}
   __attribute__((always_inline)) void two_pairs(const uint8_t*, uint32_t time) {
     BP_UNROLL for (uint32_t i = time * kLines / kTimes; i < (time + 1) * kLines / kTimes; ++i) {
-      prefetch<1>(from, 64 * i);
+      prefetch<1>(from_, 64 * i);
     }
-    if (time + 1 == kTimes) from += 64 * kLines;
+    if (time + 1 == kTimes) from_ += 64 * kLines;
   }
-};
 
-// What one of two tiles asks for: the first one for its strip's second half, the second one for the
-// first half of the strip that follows.
-inline AskHalf ask_half(const uint16_t* strip, uint32_t n_columns, bool is_first) {
-  const size_t n_bytes = bf16_strip_bytes(Bf16Layout::kSplit, n_columns);
-  const auto* ahead = reinterpret_cast<const uint8_t*>(strip) + AskHalf::kAheadBytes;
-  return {ahead + (is_first ? n_bytes / 2 : n_bytes)};
-}
+ private:
+  static constexpr uint32_t kAheadBytes = 8192;  // measured
+  static constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64 / Tiles, kTimes = kUnitPairs / 2;
+  const uint8_t* from_;
+};
 
 }  // namespace
 }  // namespace bp::cpu::avx512_bf16

@@ -22,30 +22,14 @@ using namespace avx512;
 // So many rows of activations, whole panels of them, are multiplied by two strips before others.
 constexpr uint32_t kGroupRows = 48;
 
-// So many rows that go through one strip have both sums in registers. (Measured.)
-constexpr uint32_t kMostRowsOnce = 8;
+// A group goes through two strips block by block of columns, of which the next is asked for, tile
+// by tile of rows, whose sums fit into registers. (Measured: long runs, though the first-level
+// cache would hold fewer columns.)
+constexpr uint32_t kGroupTileRows = 6;
+constexpr uint32_t kGroupColumns = 1024;
+constexpr int kGroupLevel = 2;  // of the cache that is to hold the next block
 
-// How a group goes through strips: block by block of columns, of which the next is asked for, tile
-// by tile of rows, whose sums fit into registers.
-struct FewRows {  // their weights come from memory: a line of them serves more, a block's are near
-  static constexpr uint32_t kMost = 24;  // of strips; a file's rows are paired once for many
-  static constexpr uint32_t kTileRows = 8;
-  static constexpr uint32_t kParities = 1;  // odd pairs of columns after even ones
-  static constexpr uint32_t kBlockColumns = 256;
-  static constexpr uint32_t kMadeColumns = 512;  // of pairs, a ring of blocks
-  static constexpr int kLevelAhead = 1;          // of the cache that is to hold the next block
-};
-struct ManyRows {  // measured: long runs, though the first-level cache would hold fewer columns
-  static constexpr uint32_t kTileRows = 6;
-  static constexpr uint32_t kParities = 2;  // even and odd pairs at once
-  static constexpr uint32_t kBlockColumns = 1024;
-  static constexpr uint32_t kMadeColumns = 1024;
-  static constexpr int kLevelAhead = 2;
-};
-
-static_assert(FewRows::kMost <= kGroupRows && kGroupRows % kBf16PanelRows == 0);
-static_assert(FewRows::kBlockColumns % kBf16Columns == 0);
-static_assert(ManyRows::kBlockColumns % kBf16Columns == 0);
+static_assert(kGroupColumns % kBf16Columns == 0);
 
 // Of S strips and N rows of activations, P of even and odd pairs of columns.
 template <uint32_t S, uint32_t N, uint32_t P>
@@ -54,10 +38,14 @@ struct Sums {
 };
 
 // Pairs of columns are multiplied as they are.
+template <Tuning T>
 struct PairProducts {
   using X = uint16_t;  // an activation, and a weight of pairs that are made and kept
+  static constexpr uint32_t kPanelRows = T == Tuning::kZen5 ? kGroupRows : 16;
+  // So many rows that go through one strip have both sums in registers. (Measured.)
+  static constexpr uint32_t kRowsOnce = T == Tuning::kZen5 ? 13 : 8;
   // Rows that go through one strip, whose pairs are made anew for each such tile and never stored.
-  static constexpr uint32_t kTileRowsAtOnce = kMostRowsOnce;
+  static constexpr uint32_t kTileRowsAtOnce = kRowsOnce;
 
   static void store(X* to, F32x16 x) { store_bf16(to, x); }
   static void store_pair(X* to, __m512i pair) { _mm512_store_si512(to, pair); }
@@ -70,16 +58,17 @@ struct PairProducts {
   static Weights weights(__m512i pair) { return {reinterpret_cast<__m512bh>(pair)}; }
   static Weights load(const X* p) { return weights(_mm512_loadu_si512(p)); }
 
-  // Adds a pair of columns of S strips times that of N rows, kBf16Columns apart, to sums p.
+  // Adds pair i of kBf16Columns columns of S strips times that of N rows to sums p.
   template <uint32_t S, uint32_t N, uint32_t P>
-  __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t p,
-                                                 Sums<S, N, P>& sums) {
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      const X* const own = x + t * kBf16Columns;
+  __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t i,
+                                                 uint32_t p, Sums<S, N, P>& sums) {
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t, x += kBf16Columns) {
       if constexpr (S == 1) {
-        sums.of[0][t][p] = add_product(sums.of[0][t][p], ws[0].pair, own);
+        __m512& sum = sums.of[0][t][p];
+        sum = t < shuffled_rows(N) ? _mm512_dpbf16_ps(sum, ws[0].pair, shuffled_pair(x, i))
+                                   : add_product(sum, ws[0].pair, x + 2 * i);
       } else {
-        const __m512bh pair = broadcast_pair(own);
+        const __m512bh pair = broadcast_pair(x + 2 * i);
         BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
           __m512& sum = sums.of[s][t][p];
           sum = _mm512_dpbf16_ps(sum, ws[s].pair, pair);
@@ -89,6 +78,21 @@ struct PairProducts {
   }
 
  private:
+  // With one strip each product loads its pair of activations, and as many loads a cycle as
+  // products leave none for weights. Pairs of so many rows are loaded by fours and shuffled.
+  // (Measured.)
+  static constexpr uint32_t shuffled_rows(uint32_t n_rows) {
+    if (T != Tuning::kZen5 || n_rows < 6) return 0;
+    return n_rows == 6 ? 1 : 2;
+  }
+
+  // Pair i of kBf16Columns columns; the compiler loads each four once.
+  static __m512bh shuffled_pair(const X* x, uint32_t i) {
+    const auto* four = reinterpret_cast<const __m128i*>(x + i / 4 * 8);
+    const __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128(four));
+    const auto each = static_cast<_MM_PERM_ENUM>(i % 4 * 0x55);
+    return reinterpret_cast<__m512bh>(_mm512_shuffle_epi32(all, each));
+  }
   static __m512bh broadcast_pair(const X* p) {
     int32_t pair;
     __builtin_memcpy(&pair, p, sizeof pair);
@@ -108,7 +112,7 @@ struct PairProducts {
 // As floats, each column by itself.
 struct FloatProducts {
   using X = float;
-  static constexpr uint32_t kTileRowsAtOnce = kBf16PanelRows;
+  static constexpr uint32_t kPanelRows = 16, kRowsOnce = 8, kTileRowsAtOnce = kPanelRows;
 
   static void store(X* to, F32x16 x) {
     uint16_t narrow[16];
@@ -130,11 +134,11 @@ struct FloatProducts {
   static Weights load(const X* p) { return {avx512::load(p), avx512::load(p + kStripRows)}; }
 
   template <uint32_t S, uint32_t N, uint32_t P>
-  __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t p,
-                                                 Sums<S, N, P>& sums) {
+  __attribute__((always_inline)) static void add(const Weights (&ws)[S], const X* x, uint32_t i,
+                                                 uint32_t p, Sums<S, N, P>& sums) {
     BP_UNROLL for (int column = 1; column >= 0; --column) {
       BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-        const __m512 own = _mm512_set1_ps(x[t * kBf16Columns + column]);
+        const __m512 own = _mm512_set1_ps(x[t * kBf16Columns + 2 * i + column]);
         BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
           __m512& sum = sums.of[s][t][p];
           sum = _mm512_fmadd_ps(column == 1 ? ws[s].odd.v : ws[s].even.v, own, sum);
@@ -145,7 +149,7 @@ struct FloatProducts {
 };
 
 template <Tuning T>
-using Arithmetic = std::conditional_t<kByFloats<T>, FloatProducts, PairProducts>;
+using Arithmetic = std::conditional_t<kByFloats<T>, FloatProducts, PairProducts<T>>;
 
 template <class A>
 void pack(const float* x, uint32_t n_columns, void* panel, uint32_t n, uint32_t t) {
@@ -180,7 +184,7 @@ struct Nothing {
   void end() {}
 };
 // Asks for so many lines of each of S strips.
-template <uint32_t S, int Level>
+template <uint32_t S, int Level = kGroupLevel>
 struct Lines : Nothing {
   const uint16_t* from[S];
   uint32_t n;
@@ -194,11 +198,11 @@ struct Lines : Nothing {
   }
 };
 // Likewise, and makes the pairs of the strips' next columns, which stores do beside products.
-template <class A, uint32_t S, int Level>
-struct LinesAndPairs : Lines<S, Level> {
+template <class A, uint32_t S>
+struct LinesAndPairs : Lines<S> {
   SplitStrip* strips;    // [S]
-  typename A::X* to[S];  // rings of pairs
-  size_t at, ring_mask;  // of the next
+  typename A::X* to[S];  // all pairs
+  size_t at;             // of the next
   uint32_t n_to_make;    // times kBf16Columns columns
   struct Steps {
     const uint8_t* block[S];
@@ -226,7 +230,7 @@ struct LinesAndPairs : Lines<S, Level> {
     if (n_to_make == 0) return;
     --n_to_make;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) strips[s].template end_block<A>(to[s] + at);
-    at = (at + kUnitElements) & ring_mask;
+    at += kUnitElements;
   }
 };
 
@@ -236,26 +240,25 @@ __attribute__((always_inline)) inline void add_pair_at(uint32_t i, __m512i w,
                                                        const typename A::X* x,
                                                        Sums<1, N, P>& sums) {
   const typename A::Weights ws[1] = {A::weights(w)};
-  A::add(ws, x + 2 * i, i % P, sums);
+  A::add(ws, x, i, i % P, sums);
 }
 
-// w: pairs of strips from some column on, x: rows from there, for n_columns columns: of their even
-// and odd pairs P, from `parity` on.
-template <class A, uint32_t S, uint32_t N, uint32_t P, class Beside, class X>
+// w: pairs of strips from some column on, x: rows from there, for n_columns columns.
+template <class A, uint32_t S, uint32_t N, class Beside, class X>
 __attribute__((always_inline)) inline void add_columns(const X* const (&w)[S], PanelRows<X> x,
-                                                       uint32_t n_columns, uint32_t parity,
-                                                       Beside& beside, Sums<S, N, P>& sums) {
-  const X* own = x.first + 2 * parity;
-  size_t at = parity * kPairElements;
+                                                       uint32_t n_columns, Beside& beside,
+                                                       Sums<S, N, 2>& sums) {
+  const X* own = x.first;
+  size_t at = 0;
   for (uint32_t c = 0; c < n_columns; c += kBf16Columns, own += size_t{x.n_panel} * kBf16Columns) {
     if constexpr (S == 1) keep_as_base(own);
     beside.ask();
     auto steps = beside.steps();
     BP_UNROLL for (uint32_t i = 0; i < kUnitPairs; i += 2, at += 2 * kPairElements) {
-      BP_UNROLL for (uint32_t p = 0; p < P; ++p) {
+      BP_UNROLL for (uint32_t p = 0; p < 2; ++p) {
         typename A::Weights ws[S];
         BP_UNROLL for (uint32_t s = 0; s < S; ++s) ws[s] = A::load(w[s] + at + p * kPairElements);
-        A::add(ws, own + 2 * (i + p), p, sums);
+        A::add(ws, own, i + p, p, sums);
       }
       steps.step(i / 2);
     }
@@ -356,19 +359,24 @@ inline BlockPlace block_place(uint32_t column, uint32_t n_columns, uint32_t most
   return {left < most ? left : most, column == 0, left <= most};
 }
 
-// Calls f(first row, panel from that row on, its rows) for tiles of about one size, of Most rows at
-// most, of n_x_rows in panels, from some column on.
-template <uint32_t Most, class X, class F>
+// Rows [first, first + n_rows), one of some tiles of a panel.
+struct Tile {
+  uint32_t first, n_rows, nth, n_tiles;
+};
+// Calls f(tile, panel from its first row on) for tiles of about one size, of Most rows at most, of
+// n_x_rows in panels, from some column on.
+template <class A, uint32_t Most, class X = typename A::X, class F>
 __attribute__((always_inline)) inline void for_tiles(const X* panels, uint32_t n_x_rows,
                                                      uint32_t n_columns, uint32_t column, F&& f) {
-  for (uint32_t first = 0; first < n_x_rows; first += kBf16PanelRows) {
+  for (uint32_t first = 0; first < n_x_rows; first += A::kPanelRows) {
     const uint32_t after = n_x_rows - first;
-    const uint32_t n_panel = after < kBf16PanelRows ? after : kBf16PanelRows;
+    const uint32_t n_panel = after < A::kPanelRows ? after : A::kPanelRows;
     const X* panel = panels + size_t{first} * n_columns + size_t{column} * n_panel;
-    uint32_t n_tiles = (n_panel + Most - 1) / Most;
-    for (uint32_t row = 0, n_rows; row < n_panel; row += n_rows, --n_tiles) {
-      n_rows = (n_panel - row + n_tiles - 1) / n_tiles;
-      f(first + row, PanelRows<X>{panel + row * kBf16Columns, n_panel}, n_rows);
+    const uint32_t n_tiles = (n_panel + Most - 1) / Most;
+    for (uint32_t row = 0, nth = 0; nth < n_tiles; ++nth) {
+      const uint32_t n_rows = (n_panel - row + n_tiles - nth - 1) / (n_tiles - nth);
+      f(Tile{first + row, n_rows, nth, n_tiles}, PanelRows<X>{panel + row * kBf16Columns, n_panel});
+      row += n_rows;
     }
   }
 }
@@ -404,63 +412,81 @@ __attribute__((noinline)) void dot_split_twice(const uint16_t* strip, PanelRows<
   store(odd, &even.of[0][0][0], Scales<1>{SplitStrip::scales(strip)}, y, y_stride);
 }
 
+constexpr uint32_t kNearRows = 6;  // so few rows ask as the fewest do
+
 // More than kStreamedRows rows times a strip, for which the first tile waits.
-template <Tuning T, class A>
+template <class A>
 void dot_split_rows(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
                     uint32_t n_columns, float* y, size_t y_stride) {
-  constexpr uint32_t kNear = 6;  // so few rows ask as the fewest do
-  constexpr Tuning kAsks = T == Tuning::kZen5 ? T : Tuning::kZen4;
-  using Near = AskAhead<kStreamedRows, kAsks>;
-  using Far = AskAhead<kMostRowsOnce, kAsks>;
-  constexpr bool kHalves = T == Tuning::kZen5;
-  for_tiles<A::kTileRowsAtOnce>(
-      panels, n_x_rows, n_columns, 0, [&](uint32_t row, auto x, uint32_t n_rows) {
-        with_rows<A::kTileRowsAtOnce>(n_rows, [&](auto rows) {
-          constexpr uint32_t N = decltype(rows)::kRows;
-          float* const own = y + row * y_stride;
-          if constexpr (N > kMostRowsOnce) {
-            dot_split_twice<A, N>(strip, x, n_columns, own, y_stride);
-          } else {
-            const auto multiply = [&](auto ask) {
-              dot_split<A, N>(strip, x, n_columns, ask, own, y_stride);
-            };
-            if constexpr (N >= kStreamedRows) {  // fewer are never first, or one of two
-              if (kHalves && n_rows < n_x_rows) {
-                return multiply(ask_half(strip, n_columns, row == 0));
-              }
-              if (row == 0) return n_x_rows <= kNear ? multiply(Near()) : multiply(Far());
-            }
-            multiply(AskNothing());
-          }
-        });
+  using Near = AskAhead<kStreamedRows, Tuning::kZen4>;
+  using Far = AskAhead<A::kRowsOnce, Tuning::kZen4>;
+  for_tiles<A, A::kTileRowsAtOnce>(panels, n_x_rows, n_columns, 0, [&](const Tile& tile, auto x) {
+    with_rows<A::kTileRowsAtOnce>(tile.n_rows, [&](auto rows) {
+      constexpr uint32_t N = decltype(rows)::kRows;
+      float* const own = y + tile.first * y_stride;
+      if constexpr (N > A::kRowsOnce) {
+        dot_split_twice<A, N>(strip, x, n_columns, own, y_stride);
+      } else {
+        const auto multiply = [&](auto ask) {
+          dot_split<A, N>(strip, x, n_columns, ask, own, y_stride);
+        };
+        if constexpr (N >= kStreamedRows) {  // fewer are never first
+          if (tile.first == 0) return n_x_rows <= kNearRows ? multiply(Near()) : multiply(Far());
+        }
+        multiply(AskNothing());
+      }
+    });
+  });
+}
+
+// Likewise, but the tiles of the first panel share what is asked for.
+template <class A>
+void dot_split_panels(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
+                      uint32_t n_columns, float* y, size_t y_stride) {
+  constexpr uint32_t kMost = A::kTileRowsAtOnce;
+  constexpr uint32_t kMostTiles = (A::kPanelRows + kMost - 1) / kMost;
+  for_tiles<A, kMost>(panels, n_x_rows, n_columns, 0, [&](const Tile& tile, auto x) {
+    with_rows<kMost>(tile.n_rows, [&](auto rows) {
+      constexpr uint32_t N = decltype(rows)::kRows;
+      const auto multiply = [&](auto ask) {
+        dot_split<A, N>(strip, x, n_columns, ask, y + tile.first * y_stride, y_stride);
+      };
+      if (tile.first >= A::kPanelRows) return multiply(AskNothing());
+      with_rows<kMostTiles>(tile.n_tiles, [&](auto tiles) {
+        constexpr uint32_t Tiles = decltype(tiles)::kRows;
+        // Other numbers of rows make fewer tiles, or more.
+        constexpr bool kIsOneOf = N * Tiles + Tiles - 1 > kMost * (Tiles - 1);
+        if constexpr (Tiles == 1 && N > kStreamedRows) {
+          multiply(AskAhead<(N <= kNearRows ? kStreamedRows : kMost), Tuning::kZen5>());
+        } else if constexpr (Tiles > 1 && kIsOneOf) {
+          multiply(AskPart<Tiles>(strip, n_columns, tile.nth));
+        }
       });
+    });
+  });
 }
 
 // N rows of activations times a block of columns. Sums begin with the first block, wait from one to
-// the next, even pairs' before odd ones', and are stored after the last one.
-template <class A, class Pace, uint32_t S, uint32_t N, class Beside>
+// the next and are stored after the last one.
+template <class A, uint32_t S, uint32_t N, class Beside>
 __attribute__((noinline)) void dot_block(const typename A::X* const (&w)[S],
                                          PanelRows<typename A::X> x, BlockPlace place,
                                          const Scales<S>& scales, Beside& beside, __m512* waiting,
                                          float* y, size_t y_stride) {
-  constexpr uint32_t P = Pace::kParities;
-  Sums<S, N, P> sums;
-  for (uint32_t parity = 0; parity < 2; parity += P) {
-    __m512* own = waiting + parity * S * N;
-    if (place.is_first) {
-      clear(sums);
-    } else {
-      BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
-        sums.of[i / N % S][i % N][i / N / S] = own[i];
-      }
-    }
-    add_columns<A>(w, x, place.n_columns, parity, beside, sums);
-    if (place.is_last && parity + P == 2) break;
-    BP_UNROLL for (uint32_t i = 0; i < S * N * P; ++i) {
-      own[i] = sums.of[i / N % S][i % N][i / N / S];
+  constexpr uint32_t n_sums = S * N * 2;
+  Sums<S, N, 2> sums;
+  if (place.is_first) {
+    clear(sums);
+  } else {
+    BP_UNROLL for (uint32_t i = 0; i < n_sums; ++i) {
+      sums.of[i / N % S][i % N][i / N / S] = waiting[i];
     }
   }
-  if (place.is_last) store(sums, waiting, scales, y, y_stride);
+  add_columns<A>(w, x, place.n_columns, beside, sums);
+  if (place.is_last) return store(sums, nullptr, scales, y, y_stride);
+  BP_UNROLL for (uint32_t i = 0; i < n_sums; ++i) {
+    waiting[i] = sums.of[i / N % S][i % N][i / N / S];
+  }
 }
 
 // 16 vectors of 16 pairs, rows by columns, the other way round.
@@ -540,26 +566,23 @@ void dot_file_rows(FileRows w, const uint16_t* ahead, PanelRows<typename A::X> x
 // Pairs of S strips, block by block of columns. Those of a file's rows are made anew for each group
 // of activations, those of split strips by the first group, always kBf16Columns columns ahead of
 // those that it multiplies. It waits for memory, so it asks for what follows.
-template <class A, class Pace, uint32_t S>
+template <class A, uint32_t S>
 class GroupPairs {
   using X = typename A::X;
 
  public:
-  // kept: room for the pairs of split strips, all columns, for further groups; null where there are
-  // none.
+  // kept: room for the pairs of split strips, all columns.
   GroupPairs(const Bf16Weights& w, uint32_t n_w_rows, uint32_t n_columns, X* kept, bool is_first)
       : w_(w),
         n_w_rows_(n_w_rows),
         n_columns_(n_columns),
         is_split_(w.layout == Bf16Layout::kSplit),
-        asks_own_(is_split_ && kept == nullptr),
         is_first_(is_first),
         strips_{strip_of(w, 0), strip_of(w, S - 1)} {
     beside.strips = strips_;
     beside.at = kUnitElements;
-    beside.ring_mask = kept == nullptr ? kRingElements - 1 : SIZE_MAX;
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      beside.to[s] = kept == nullptr ? made_[s] : kept + size_t{s} * n_columns * kStripRows;
+      beside.to[s] = kept + size_t{s} * n_columns * kStripRows;
       scales.of[s] = is_split_ ? SplitStrip::scales(w.strip(s)) : _mm512_set1_ps(1);
       if (is_split_ && is_first) strips_[s].template make_block<A>(beside.to[s]);
     }
@@ -579,30 +602,24 @@ class GroupPairs {
       beside.n_to_make = is_first_ ? n_blocks - (place.is_last ? 1 : 0) : 0;
       if (is_first_ && place.is_last) ask_for_first_blocks();
     }
-    const uint32_t then = column + (asks_own_ ? Pace::kBlockColumns + kBf16Columns : n_columns_);
     BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
-      beside.from[s] = then < n_columns_ ? source(s, then) : source(S + s, then - n_columns_);
-      pairs[s] = made_[s];
-      if (is_split_) {
-        pairs[s] = beside.to[s] + (size_t{column} * kStripRows & beside.ring_mask);
-      } else {
-        pair_rows<A>({w_.strip(s) + column, w_.row_stride, n_w_rows_ - s * kStripRows},
-                     place.n_columns, made_[s]);
-      }
+      beside.from[s] = source(S + s, column);
+      pairs[s] = is_split_ ? beside.to[s] + size_t{column} * kStripRows : made_[s];
+      if (is_split_) continue;
+      pair_rows<A>({w_.strip(s) + column, w_.row_stride, n_w_rows_ - s * kStripRows},
+                   place.n_columns, made_[s]);
     }
   }
   // For n of a block's n_all rows of activations.
   void share_lines(uint32_t n, uint32_t n_all) {
     const uint32_t n_lines = is_split_ ? Bf16Split::kBlockBytes / 64 : kUnitPairs;
-    beside.n = (n_lines / 2 * Pace::kParities * n + n_all - 1) / n_all;
+    beside.n = (n_lines * n + n_all - 1) / n_all;
   }
 
-  LinesAndPairs<A, S, Pace::kLevelAhead> beside{};
+  LinesAndPairs<A, S> beside{};
   Scales<S> scales;
 
  private:
-  static constexpr size_t kRingElements = size_t{Pace::kMadeColumns} * kStripRows;
-
   [[nodiscard]] const uint16_t* source(uint32_t strip, uint32_t column) const {
     return is_split_ ? SplitStrip::block(w_.strip(strip), n_columns_, column)
                      : w_.strip(strip) + column * kStripRows;
@@ -619,30 +636,30 @@ class GroupPairs {
 
   const Bf16Weights& w_;
   const uint32_t n_w_rows_, n_columns_;
-  const bool is_split_, asks_own_, is_first_;
+  const bool is_split_, is_first_;
   SplitStrip strips_[2];
-  alignas(64) X made_[S][kRingElements];
+  alignas(64) X made_[S][size_t{kGroupColumns} * kStripRows];
 };
 
 // Up to kGroupRows rows of activations, in panels, times S strips, block by block of columns.
-template <class A, class Pace, uint32_t S, class X = typename A::X>
+template <class A, uint32_t S, class X = typename A::X>
 void dot_group(const Bf16Weights& w, uint32_t n_w_rows, X* kept, const X* panels, uint32_t n_x_rows,
                uint32_t n_columns, bool is_first, float* y, size_t y_stride) {
   __m512 waiting[kGroupRows * S * 2];
-  GroupPairs<A, Pace, S> group(w, n_w_rows, n_columns, kept, is_first);
-  Lines<S, Pace::kLevelAhead>& lines = group.beside;
-  for (uint32_t column = 0; column < n_columns; column += Pace::kBlockColumns) {
-    const BlockPlace place = block_place(column, n_columns, Pace::kBlockColumns);
+  GroupPairs<A, S> group(w, n_w_rows, n_columns, kept, is_first);
+  Lines<S>& lines = group.beside;
+  for (uint32_t column = 0; column < n_columns; column += kGroupColumns) {
+    const BlockPlace place = block_place(column, n_columns, kGroupColumns);
     const X* pairs[S];
     group.begin_block(column, place, pairs);
-    for_tiles<Pace::kTileRows>(
-        panels, n_x_rows, n_columns, column, [&](uint32_t row, auto x, uint32_t n_rows) {
-          group.share_lines(n_rows, n_x_rows);
-          with_rows<Pace::kTileRows>(n_rows, [&](auto rows) {
+    for_tiles<A, kGroupTileRows>(
+        panels, n_x_rows, n_columns, column, [&](const Tile& tile, auto x) {
+          group.share_lines(tile.n_rows, n_x_rows);
+          with_rows<kGroupTileRows>(tile.n_rows, [&](auto rows) {
             constexpr uint32_t N = decltype(rows)::kRows;
             const auto multiply = [&](auto& beside) {
-              dot_block<A, Pace, S, N>(pairs, x, place, group.scales, beside, waiting + row * S * 2,
-                                       y + row * y_stride, y_stride);
+              dot_block<A, S, N>(pairs, x, place, group.scales, beside,
+                                 waiting + tile.first * S * 2, y + tile.first * y_stride, y_stride);
             };
             Nothing nothing;
             if (group.beside.n_to_make > 0) return multiply(group.beside);
@@ -654,17 +671,11 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, X* kept, const X* panels
 
 template <class A, uint32_t S, class X = typename A::X>
 void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const X* panels, uint32_t n_x_rows,
-                uint32_t n_columns, float* y, size_t y_stride, X* scratch) {
-  const bool is_split = w.layout == Bf16Layout::kSplit;
-  if (n_x_rows <= FewRows::kMost && is_split) {
-    return dot_group<A, FewRows, S, X>(w, n_w_rows, nullptr, panels, n_x_rows, n_columns, true, y,
-                                       y_stride);
-  }
+                uint32_t n_columns, float* y, size_t y_stride, X* kept) {
   for (uint32_t t = 0; t < n_x_rows; t += kGroupRows) {
     const uint32_t n = n_x_rows - t < kGroupRows ? n_x_rows - t : kGroupRows;
-    dot_group<A, ManyRows, S>(w, n_w_rows, is_split ? scratch : nullptr,
-                              panels + size_t{t} * n_columns, n, n_columns, t == 0,
-                              y + t * y_stride, y_stride);
+    dot_group<A, S>(w, n_w_rows, kept, panels + size_t{t} * n_columns, n, n_columns, t == 0,
+                    y + t * y_stride, y_stride);
   }
 }
 
@@ -688,19 +699,17 @@ void dot(const Bf16Weights& w, uint32_t n_w_rows, const void* panels, uint32_t n
   using A = Arithmetic<T>;
   const auto* const x = static_cast<const typename A::X*>(panels);
   auto* const kept = static_cast<typename A::X*>(scratch);
-  // Zen 4 makes pairs beside products but is held up by stores, Zen 5 by what each of many rows
-  // loads; Intel's processors make pairs beside few products alone.
-  constexpr uint32_t kMostAtOnce = T == Tuning::kZen4    ? UINT32_MAX
-                                   : T == Tuning::kIntel ? FewRows::kMost
-                                                         : kBf16PanelRows;
+  // Zen's processors make pairs beside products, Intel's beside few products alone.
+  constexpr uint32_t kMostAtOnce = T == Tuning::kIntel ? 24 : UINT32_MAX;
   if (n_x_rows <= kStreamedRows) {
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
       dot_few_rows<T, A>(w, i, n_w_rows - i * kStripRows, {x, n_x_rows}, n_columns,
                          y + i * kStripRows, y_stride);
     }
   } else if (n_x_rows <= kMostAtOnce && w.layout == Bf16Layout::kSplit) {
+    constexpr auto dot_rows = T == Tuning::kZen5 ? dot_split_panels<A> : dot_split_rows<A>;
     for (uint32_t i = 0; i * kStripRows < n_w_rows; ++i) {
-      dot_split_rows<T, A>(w.strip(i), x, n_x_rows, n_columns, y + i * kStripRows, y_stride);
+      dot_rows(w.strip(i), x, n_x_rows, n_columns, y + i * kStripRows, y_stride);
     }
   } else if (n_w_rows > kStripRows) {
     dot_groups<A, 2>(w, n_w_rows, x, n_x_rows, n_columns, y, y_stride, kept);
@@ -714,6 +723,7 @@ void set(Kernels& kernels) {
   kernels.bf16_pack = pack<Arithmetic<T>>;
   kernels.bf16_dot = dot<T>;
   kernels.bf16_bytes = sizeof(typename Arithmetic<T>::X);
+  kernels.bf16_panel_rows = Arithmetic<T>::kPanelRows;
 }
 
 }  // namespace
