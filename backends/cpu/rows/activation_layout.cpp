@@ -27,6 +27,13 @@ void ActivationForms::serve(const PreparedWeight& weight) {
   floats = floats || (!weight.takes_panels() && !weight.takes_bf16());
 }
 
+// Rows whole pages apart would meet in the same lines of the first-level cache.
+size_t float_stride_of(uint32_t width) {
+  constexpr size_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);
+  const size_t stride = round_up(width, kLine);
+  return stride % kPage == 0 ? stride + kLine : stride;
+}
+
 // A panel has at most a second record for each block.
 size_t ActivationLayout::panel_row_bytes() const {
   if (!forms_.panels) return 0;
@@ -42,7 +49,7 @@ size_t ActivationLayout::bf16_row_bytes(const Kernels& kernels) const {
 
 size_t ActivationLayout::float_row_bytes(const Kernels& kernels) const {
   const bool wanted = forms_.floats || (forms_.bf16 && kernels.bf16_pack == nullptr);
-  return wanted ? round_up(width_ * sizeof(float), 64) : 0;
+  return wanted ? float_stride_of(width_) * sizeof(float) : 0;
 }
 
 size_t ActivationLayout::row_bytes(const Kernels& kernels) const {

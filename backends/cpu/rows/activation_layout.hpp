@@ -13,6 +13,9 @@ struct ActivationForms {
   void serve(const PreparedWeight& weight);
 };
 
+// From one row of floats to the next, in elements.
+[[nodiscard]] size_t float_stride_of(uint32_t width);
+
 // Rows that are given one by one, for one weight's products.
 class ActivationLayout {
  public:

@@ -7,14 +7,6 @@
 
 namespace bp::cpu {
 
-namespace {
-
-size_t float_stride(uint32_t width) {
-  return round_up(width * sizeof(float), 64) / sizeof(float);
-}
-
-}  // namespace
-
 size_t ActivationMaker::panel_bytes(uint32_t n_rows, const Kernels& kernels) const {
   if (!forms_.panels) return 0;
   return round_up(panels_words(n_rows, kernels.max_panel_rows, source_.width) * sizeof(int32_t),
@@ -27,7 +19,7 @@ size_t ActivationMaker::bf16_bytes(uint32_t n_rows, const Kernels& kernels) cons
 }
 
 size_t ActivationMaker::float_bytes(uint32_t n_rows, const Kernels& kernels) const {
-  return keeps_floats(kernels) ? n_rows * float_stride(source_.width) * sizeof(float) : 0;
+  return keeps_floats(kernels) ? n_rows * float_stride_of(source_.width) * sizeof(float) : 0;
 }
 
 size_t ActivationMaker::bytes(uint32_t n_rows, const Kernels& kernels) const {
@@ -44,7 +36,7 @@ bool ActivationMaker::keeps_floats(const Kernels& kernels) const {
 size_t ActivationMaker::scratch_bytes(const Kernels& kernels) const {
   size_t most = 0;
   for (uint32_t n = 1; n <= kPrivateRows; ++n) most = std::max(most, bytes(n, kernels));
-  return float_stride(source_.width) * sizeof(float) + most;
+  return float_stride_of(source_.width) * sizeof(float) + most;
 }
 
 bool ActivationMaker::is_private(uint32_t n_rows, const Kernels& kernels) const {
@@ -73,7 +65,7 @@ Activations ActivationMaker::get(const StepContext& step, uint8_t* scratch) cons
   if (!is_private(n_rows, *step.kernels)) return place(step, n_rows, step.shared);
   auto* row = reinterpret_cast<float*>(scratch);
   const Activations out =
-      place(step, n_rows, scratch + float_stride(source_.width) * sizeof(float));
+      place(step, n_rows, scratch + float_stride_of(source_.width) * sizeof(float));
   fill(step, 0, n_rows, out, row);
   return out;
 }
@@ -92,7 +84,7 @@ Activations ActivationMaker::place(const StepContext& step, uint32_t n_rows,
   }
   if (keeps_floats(*step.kernels)) {
     out.floats = reinterpret_cast<const float*>(memory);
-    out.float_stride = float_stride(source_.width);
+    out.float_stride = float_stride_of(source_.width);
   } else if (source_.is_plain()) {
     const RowsView& rows = step.values[source_.buffer];
     out.floats = rows.row(source_.first(step));

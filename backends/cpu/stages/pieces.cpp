@@ -37,7 +37,8 @@ uint32_t piece_strips(uint32_t n_strips, uint32_t n_workers, bool in_pairs) {
 }
 
 ChunkSize::ChunkSize(uint32_t width, const ActivationForms& forms) : forms_(forms) {
-  const size_t row_bytes = panel_words(1, width) * sizeof(int32_t);
+  const size_t row_bytes =
+      forms.floats ? width * sizeof(float) : panel_words(1, width) * sizeof(int32_t);
   const auto fitting =
       static_cast<uint32_t>(std::min<size_t>(choose_chunk_bytes() / row_bytes, ~0u));
   most_rows_ = std::clamp(fitting, kMinChunkRows, kMaxChunkRows);
