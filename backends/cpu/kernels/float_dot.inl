@@ -22,17 +22,40 @@ struct Lanes {
   F32x16 sums[R][N];
 };
 
-// Few rows wait for memory: Ahead asks for what is ahead_bytes behind the weights.
-template <class Type, bool Ahead, uint32_t R, uint32_t N>
-inline void add_columns(const uint8_t* w, size_t w_stride_bytes, ptrdiff_t ahead_bytes,
-                        const float* x, size_t x_stride, uint32_t n_columns, Lanes<R, N>& lanes) {
+// What a tile asks the second-level cache for while it adds columns [column, column + 16) of row r
+// of R, which begin at `own`.
+struct AskNothing {
+  template <class Type, uint32_t R>
+  void ask(const uint8_t*, uint32_t, uint32_t) const {}
+};
+// What is so far behind.
+struct AskAhead {
+  ptrdiff_t n_bytes;
+  template <class Type, uint32_t R>
+  __attribute__((always_inline)) void ask(const uint8_t* own, uint32_t, uint32_t column) const {
+    if (column % (64 / Type::kBytes) == 0) __builtin_prefetch(own + n_bytes, 0, 2);
+  }
+};
+// The next R rows, in the order in which they lie.
+struct AskRows {
+  const uint8_t* next;
+  template <class Type, uint32_t R>
+  __attribute__((always_inline)) void ask(const uint8_t*, uint32_t r, uint32_t column) const {
+    const uint32_t n_before = 16 * r * Type::kBytes;
+    if (n_before % 64 == 0) {
+      __builtin_prefetch(next + size_t{column} * R * Type::kBytes + n_before, 0, 2);
+    }
+  }
+};
+
+template <class Type, class Ask, uint32_t R, uint32_t N>
+inline void add_columns(const uint8_t* w, size_t w_stride_bytes, Ask ask, const float* x,
+                        size_t x_stride, uint32_t n_columns, Lanes<R, N>& lanes) {
   const auto step = [&](uint32_t column, auto load_w, auto load_x) {
     F32x16 ws[R];
     BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
       const auto* own = Type::at(w + r * w_stride_bytes) + column;
-      if (Ahead && column % (64 / Type::kBytes) == 0) {
-        __builtin_prefetch(reinterpret_cast<const uint8_t*>(own) + ahead_bytes, 0, 2);
-      }
+      ask.template ask<Type, R>(reinterpret_cast<const uint8_t*>(own), r, column);
       ws[r] = load_w(own);
     }
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
@@ -75,8 +98,12 @@ inline void dot_tile(const uint8_t* w, size_t w_stride_bytes, const float* x, si
                      uint32_t n_columns, float* y, size_t y_stride) {
   Lanes<R, N> lanes;
   for_sums<R, N>([&](uint32_t r, uint32_t t) { lanes.sums[r][t] = zero(); });
-  const auto ahead = R == 1 ? kStreamAhead : static_cast<ptrdiff_t>(R * w_stride_bytes);
-  add_columns<Type, true>(w, w_stride_bytes, ahead, x, x_stride, n_columns, lanes);
+  if constexpr (R == 1) {
+    add_columns<Type>(w, w_stride_bytes, AskAhead{kStreamAhead}, x, x_stride, n_columns, lanes);
+  } else {
+    add_columns<Type>(w, w_stride_bytes, AskRows{w + R * w_stride_bytes}, x, x_stride, n_columns,
+                      lanes);
+  }
   store_sums(lanes, y, y_stride);
 }
 
@@ -137,9 +164,9 @@ void dot_block(const uint8_t* w, size_t w_stride_bytes, bool is_first, const flo
           lanes.sums[r][t] = column == 0 ? zero() : waiting[i + r][first + t];
         });
         if (is_first && first == 0) {
-          add_columns<Type, true>(own_w, w_stride_bytes, ahead, own_x, x_stride, n, lanes);
+          add_columns<Type>(own_w, w_stride_bytes, AskAhead{ahead}, own_x, x_stride, n, lanes);
         } else {
-          add_columns<Type, false>(own_w, w_stride_bytes, 0, own_x, x_stride, n, lanes);
+          add_columns<Type>(own_w, w_stride_bytes, AskNothing(), own_x, x_stride, n, lanes);
         }
         if (left == n) return store_sums(lanes, y + first * y_stride + i, y_stride);
         for_sums<R, N>(
