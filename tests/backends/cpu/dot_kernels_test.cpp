@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string_view>
 #include <tuple>
 
@@ -650,24 +651,31 @@ TEST(Bf16Dot, TakesStripsOfAnyBytes) {
   }
 }
 
-// Many rows go block by block of columns through the cache, few do not.
+// Many rows go block by block of columns through the cache, in tiles of any width, few do not.
 TEST(FloatDot, DoesNotDependOnTheNumberOfRows) {
   constexpr uint32_t n_x = 30;
   for (const Isa isa : available_isas()) {
-    for (const uint32_t n_columns : {16u, 256u, 600u}) {
-      const auto w = conformance::normal_values("w", kStripRows * n_columns);
-      const auto x = conformance::normal_values("x", n_x * n_columns);
-      const FloatDot dot = kernels_of(isa).float_dot[static_cast<int>(FloatType::kF32)];
-      std::vector<float> together(n_x * kStripRows);
-      std::vector<float> alone(n_x * kStripRows);
-      const size_t stride = n_columns * sizeof(float);
-      dot(w.data(), stride, kStripRows, x.data(), n_columns, n_x, n_columns, together.data(),
-          kStripRows);
-      for (uint32_t t = 0; t < n_x; ++t) {
-        dot(w.data(), stride, kStripRows, x.data() + t * n_columns, n_columns, 1, n_columns,
-            alone.data() + t * kStripRows, kStripRows);
+    for (const bp_dtype dtype : {BP_DTYPE_F32, BP_DTYPE_F16, BP_DTYPE_BF16}) {
+      const FloatDot dot = kernels_of(isa).float_dot[dtype - BP_DTYPE_F32];
+      for (const uint32_t n_columns : {16u, 256u, 600u, 1024u}) {
+        const auto values = conformance::normal_values("w", kStripRows * n_columns);
+        const auto x = conformance::normal_values("x", n_x * n_columns);
+        const size_t stride = row_bytes(dtype, n_columns);
+        std::vector<uint8_t> w(kStripRows * stride);
+        ASSERT_TRUE(reference::encode_row(dtype, values.data(), values.size(), w.data()).ok());
+        std::vector<float> alone(n_x * kStripRows);
+        for (uint32_t t = 0; t < n_x; ++t) {
+          dot(w.data(), stride, kStripRows, x.data() + t * n_columns, n_columns, 1, n_columns,
+              alone.data() + t * kStripRows, kStripRows);
+        }
+        for (const uint32_t n : {2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u, 12u, 13u, n_x}) {
+          std::vector<float> together(n * kStripRows);
+          dot(w.data(), stride, kStripRows, x.data(), n_columns, n, n_columns, together.data(),
+              kStripRows);
+          EXPECT_TRUE(std::ranges::equal(together, std::span(alone).first(together.size())))
+              << isa_name(isa) << " " << dtype_name(dtype) << ", " << n << " rows of " << n_columns;
+        }
       }
-      EXPECT_EQ(together, alone) << isa_name(isa) << " " << n_columns;
     }
   }
 }

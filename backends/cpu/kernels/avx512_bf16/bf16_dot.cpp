@@ -672,6 +672,7 @@ void dot_group(const Bf16Weights& w, uint32_t n_w_rows, X* kept, const X* panels
 template <class A, uint32_t S, class X = typename A::X>
 void dot_groups(const Bf16Weights& w, uint32_t n_w_rows, const X* panels, uint32_t n_x_rows,
                 uint32_t n_columns, float* y, size_t y_stride, X* kept) {
+  static_assert(kGroupRows % A::kPanelRows == 0);
   for (uint32_t t = 0; t < n_x_rows; t += kGroupRows) {
     const uint32_t n = n_x_rows - t < kGroupRows ? n_x_rows - t : kGroupRows;
     dot_group<A, S>(w, n_w_rows, kept, panels + size_t{t} * n_columns, n, n_columns, t == 0,
