@@ -64,30 +64,32 @@ struct AskInTurn : AskNothing {
   }
 };
 
-// With each block one of so many parts of its lines, wherever these lie: as many tiles of rows go
-// through a strip and share what follows, so that memory does not rest while later ones find it
-// near. The first one finds asked for what it reads before its own requests arrive.
-template <uint32_t Tiles>
-class AskPart {
+// One of some tiles of rows, which go through a strip one after another, share what follows: so
+// memory does not rest while later ones find the strip near. The first one finds asked for what it
+// reads before its own requests arrive.
+class AskShare {
  public:
-  AskPart(const uint16_t* strip, uint32_t n_columns, uint32_t tile) {
+  // Nothing but what is read already.
+  explicit AskShare(const uint16_t* strip) : from_(reinterpret_cast<const uint8_t*>(strip)) {}
+  AskShare(const uint16_t* strip, uint32_t n_columns, uint32_t tile, uint32_t n_tiles)
+      : step_(Bf16Split::kBlockBytes / kTimes / n_tiles) {
     const size_t n_bytes = bf16_strip_bytes(Bf16Layout::kSplit, n_columns);
-    const size_t ahead = n_bytes * (Tiles - 1 + tile) / Tiles;
+    const size_t ahead = n_bytes * (n_tiles - 1 + tile) / n_tiles;
     from_ = reinterpret_cast<const uint8_t*>(strip) + kAheadBytes + ahead;
   }
   void block(const uint8_t*) const {}
-  __attribute__((always_inline)) void two_pairs(const uint8_t*, uint32_t time) {
-    BP_UNROLL for (uint32_t i = time * kLines / kTimes; i < (time + 1) * kLines / kTimes; ++i) {
-      prefetch<1>(from_, 64 * i);
-    }
-    if (time + 1 == kTimes) from_ += 64 * kLines;
+  __attribute__((always_inline)) void two_pairs(const uint8_t*, uint32_t) {
+    prefetch<1>(from_, 0);
+    from_ += step_;
   }
 
  private:
   static constexpr uint32_t kAheadBytes = 8192;  // measured
-  static constexpr uint32_t kLines = Bf16Split::kBlockBytes / 64 / Tiles, kTimes = kUnitPairs / 2;
+  static constexpr uint32_t kTimes = kUnitPairs / 2;
   const uint8_t* from_;
+  uint32_t step_ = 0;  // a line at most, where there are two tiles or more
 };
+static_assert(Bf16Split::kBlockBytes / (kUnitPairs / 2) / 2 <= 64);
 
 }  // namespace
 }  // namespace bp::cpu::avx512_bf16

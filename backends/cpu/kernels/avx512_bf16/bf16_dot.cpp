@@ -43,7 +43,7 @@ struct PairProducts {
   using X = uint16_t;  // an activation, and a weight of pairs that are made and kept
   static constexpr uint32_t kPanelRows = T == Tuning::kZen5 ? kGroupRows : 16;
   // So many rows that go through one strip have both sums in registers. (Measured.)
-  static constexpr uint32_t kRowsOnce = T == Tuning::kZen5 ? 13 : 8;
+  static constexpr uint32_t kRowsOnce = T == Tuning::kZen5 ? 12 : 8;
   // Rows that go through one strip, whose pairs are made anew for each such tile and never stored.
   static constexpr uint32_t kTileRowsAtOnce = kRowsOnce;
 
@@ -90,8 +90,11 @@ struct PairProducts {
   static __m512bh shuffled_pair(const X* x, uint32_t i) {
     const auto* four = reinterpret_cast<const __m128i*>(x + i / 4 * 8);
     const __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128(four));
-    const auto each = static_cast<_MM_PERM_ENUM>(i % 4 * 0x55);
-    return reinterpret_cast<__m512bh>(_mm512_shuffle_epi32(all, each));
+    const __m512i one = i % 4 == 0   ? _mm512_shuffle_epi32(all, _MM_PERM_AAAA)
+                        : i % 4 == 1 ? _mm512_shuffle_epi32(all, _MM_PERM_BBBB)
+                        : i % 4 == 2 ? _mm512_shuffle_epi32(all, _MM_PERM_CCCC)
+                                     : _mm512_shuffle_epi32(all, _MM_PERM_DDDD);
+    return reinterpret_cast<__m512bh>(one);
   }
   static __m512bh broadcast_pair(const X* p) {
     int32_t pair;
@@ -444,24 +447,18 @@ template <class A>
 void dot_split_panels(const uint16_t* strip, const typename A::X* panels, uint32_t n_x_rows,
                       uint32_t n_columns, float* y, size_t y_stride) {
   constexpr uint32_t kMost = A::kTileRowsAtOnce;
-  constexpr uint32_t kMostTiles = (A::kPanelRows + kMost - 1) / kMost;
   for_tiles<A, kMost>(panels, n_x_rows, n_columns, 0, [&](const Tile& tile, auto x) {
     with_rows<kMost>(tile.n_rows, [&](auto rows) {
       constexpr uint32_t N = decltype(rows)::kRows;
       const auto multiply = [&](auto ask) {
         dot_split<A, N>(strip, x, n_columns, ask, y + tile.first * y_stride, y_stride);
       };
-      if (tile.first >= A::kPanelRows) return multiply(AskNothing());
-      with_rows<kMostTiles>(tile.n_tiles, [&](auto tiles) {
-        constexpr uint32_t Tiles = decltype(tiles)::kRows;
-        // Other numbers of rows make fewer tiles, or more.
-        constexpr bool kIsOneOf = N * Tiles + Tiles - 1 > kMost * (Tiles - 1);
-        if constexpr (Tiles == 1 && N > kStreamedRows) {
-          multiply(AskAhead<(N <= kNearRows ? kStreamedRows : kMost), Tuning::kZen5>());
-        } else if constexpr (Tiles > 1 && kIsOneOf) {
-          multiply(AskPart<Tiles>(strip, n_columns, tile.nth));
-        }
-      });
+      if constexpr (N > kStreamedRows) {  // fewer are never all there are
+        using Ahead = AskAhead<(N <= kNearRows ? kStreamedRows : kMost), Tuning::kZen5>;
+        if (n_x_rows == N) return multiply(Ahead());
+      }
+      multiply(tile.first < A::kPanelRows ? AskShare(strip, n_columns, tile.nth, tile.n_tiles)
+                                          : AskShare(strip));
     });
   });
 }
