@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/float_types.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
+#include "backends/cpu/kernels/with_rows.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
 namespace {
@@ -122,22 +123,13 @@ inline void dot_rows(const uint8_t* w, size_t w_stride_bytes, uint32_t n_w_rows,
   }
 }
 
-template <uint32_t N>
-struct Rows {
-  static constexpr uint32_t kRows = N;
-};
 // Calls f(first row, Rows<n>) for tiles of about one size of n_rows, of Most rows at most.
 template <uint32_t Most, class F>
 inline void for_tiles(uint32_t n_rows, F&& f) {
-  const auto call = [&](auto self, uint32_t first, uint32_t n, auto rows) {
-    constexpr uint32_t N = decltype(rows)::kRows;
-    if (n == N) return f(first, rows);
-    if constexpr (N > 1) self(self, first, n, Rows<N - 1>{});
-  };
   uint32_t n_tiles = (n_rows + Most - 1) / Most;
   for (uint32_t first = 0, n; n_tiles > 0; --n_tiles, first += n) {
     n = (n_rows - first + n_tiles - 1) / n_tiles;
-    call(call, first, n, Rows<Most>{});
+    with_rows<Most>(n, [&](auto rows) { f(first, rows); });
   }
 }
 

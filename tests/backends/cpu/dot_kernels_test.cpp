@@ -17,6 +17,7 @@
 #include "backends/cpu/aligned_buffer.hpp"
 #include "backends/cpu/cpu_features.hpp"
 #include "backends/cpu/round_up.hpp"
+#include "backends/cpu/rows/activation_layout.hpp"
 #include "backends/cpu/rows/panels.hpp"
 #include "backends/cpu/weights/pack_strips.hpp"
 #include "backends/cpu/weights/prepared_weight.hpp"
@@ -544,11 +545,9 @@ Bf16Rows pack_bf16(const Kernels& kernels, const std::vector<float>& x, uint32_t
                    uint32_t n_columns) {
   Bf16Rows rows;
   rows.panels.resize(x.size() * kernels.bf16_bytes);
+  const Activations to{n, nullptr, 0, nullptr, rows.panels.data()};
   for (uint32_t t = 0; t < n; ++t) {
-    const uint32_t most = kernels.bf16_panel_rows, first = t / most * most;
-    kernels.bf16_pack(x.data() + size_t{t} * n_columns, n_columns,
-                      rows.panels.data() + size_t{first} * n_columns * kernels.bf16_bytes,
-                      std::min(most, n - first), t - first);
+    pack_bf16_row(kernels, x.data() + size_t{t} * n_columns, n_columns, to, t);
   }
   for (const float value : x) rows.values.push_back(bf16_to_f32(f32_to_bf16(value)));
   return rows;

@@ -13,6 +13,7 @@
 #include "backends/cpu/kernels/avx512_bf16/split_strip.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
+#include "backends/cpu/kernels/with_rows.hpp"
 
 namespace bp::cpu::avx512_bf16 {
 namespace {
@@ -294,19 +295,6 @@ inline void store(const Sums<S, N, P>& sums, const __m512* even, const Scales<S>
           _mm512_add_ps(P == 2 ? sums.of[s][t][0] : even[s * N + t], sums.of[s][t][P - 1]);
       _mm512_storeu_ps(y + t * y_stride + s * kStripRows, _mm512_mul_ps(sum, scales.of[s]));
     }
-  }
-}
-
-template <uint32_t N>
-struct Rows {
-  static constexpr uint32_t kRows = N;
-};
-// Calls f with Rows<n>, 1 <= n <= Most.
-template <uint32_t Most, class F>
-__attribute__((always_inline)) inline void with_rows(uint32_t n, F&& f) {
-  if constexpr (Most > 0) {
-    if (n == Most) return f(Rows<Most>{});
-    with_rows<Most - 1>(n, f);
   }
 }
 
