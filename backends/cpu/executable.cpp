@@ -84,7 +84,10 @@ Status CpuExecutable::memory(bp_memory_info& out) {
   out.n_groups = program_->n_groups();
   out.max_in_flight = 1;
   const uint32_t n_kv_groups = program_->header().n_kv_groups;
-  for (uint32_t g = 0; g < n_kv_groups; ++g) out.block_bytes[g] = kv_.block_bytes(g);
+  for (uint32_t g = 0; g < n_kv_groups; ++g) {
+    out.block_bytes[g] = kv_.block_bytes(g);
+    out.packed_block_bytes[g] = kv_.packed_block_bytes(g);
+  }
   if (out.n_groups > n_kv_groups) out.block_bytes[n_kv_groups] = states_.entry_bytes();
   out.k_dtype = dtype_of(kv_.k_type());
   out.v_dtype = dtype_of(kv_.v_type());

@@ -95,6 +95,15 @@ uint64_t KvCache::block_bytes(uint32_t group) const {
   return bytes;
 }
 
+uint64_t KvCache::packed_block_bytes(uint32_t group) const {
+  uint64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.shape.group != group) continue;
+    bytes += slot.packed_dims == 0 ? slot.block_bytes : slot.shape.n_kv_heads * slot.first_bytes;
+  }
+  return bytes;
+}
+
 uint64_t KvCache::bytes_of(uint64_t n_tokens) const {
   uint64_t bytes = 0;
   for (uint32_t g = 0; g < n_groups_; ++g) bytes += block_bytes(g);

@@ -48,6 +48,8 @@ class KvCache {
   [[nodiscard]] KvType v_type() const { return v_type_; }
   [[nodiscard]] const bp_kv_slot& slot(uint32_t i) const { return slots_[i].shape; }
   [[nodiscard]] uint64_t block_bytes(uint32_t group) const;
+  // What is read of a full block once it is packed; block_bytes where none is.
+  [[nodiscard]] uint64_t packed_block_bytes(uint32_t group) const;
   // Of one sequence of n_tokens, in all groups.
   [[nodiscard]] uint64_t bytes_of(uint64_t n_tokens) const;
 

@@ -47,10 +47,20 @@ struct WeightCost {
   }
 };
 
+// Of the KV cache, what layers read of a token of context, as long as their window holds it.
+struct KvCost {
+  double bytes;
+  uint32_t window;  // 0: all of the context
+
+  [[nodiscard]] double bytes_at(double context) const {
+    return bytes * (window == 0 ? context : std::min<double>(context, window));
+  }
+};
+
 // What a token costs at least.
 struct Cost {
   std::vector<WeightCost> weights;
-  double kv_bytes = 0;     // of a token of context
+  std::vector<KvCost> kv;
   double state_bytes = 0;  // read and written in a step, of a sequence
   double operations = 0;   // multiplications and additions of a prefill token with weights
 };
@@ -107,9 +117,11 @@ Cost cost_of(const runtime::CompiledModel& compiled, const std::optional<bp_memo
   double file_bytes = 0;
   for (const model::Weight& weight : program.weights) file_bytes += bytes_of(weight);
   if (plan) scale_to_plan(*plan, file_bytes, cost.weights);
-  for (uint32_t g = 0; g < compiled.memory.n_groups; ++g) {
-    cost.kv_bytes +=
-        static_cast<double>(compiled.memory.block_bytes[g]) / compiled.memory.block_size;
+  const bp_memory_info& memory = compiled.memory;
+  for (uint32_t g = 0; g < memory.n_groups; ++g) {
+    const uint64_t packed = memory.packed_block_bytes[g];
+    const auto bytes = static_cast<double>(packed != 0 ? packed : memory.block_bytes[g]);
+    cost.kv.push_back({bytes / memory.block_size, program.kv_groups[g].window});
   }
   cost.state_bytes = 2 * static_cast<double>(compiled.state_bytes);
   return cost;
@@ -264,10 +276,9 @@ std::string share_text(const Measured& m, const BenchOptions& options, const Cos
   }
   const double gb_s = m.bandwidth_gb_s > 0 ? m.bandwidth_gb_s : machine.bandwidth_gb_s;
   if (gb_s == 0) return "";
-  // By the bytes of the cache's types: who keeps keys and values in fewer may come to more than
-  // 100 %.
   const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
-  const double of_sequence = context * cost.kv_bytes + cost.state_bytes;
+  double of_sequence = cost.state_bytes;
+  for (const KvCost& kv : cost.kv) of_sequence += kv.bytes_at(context);
   double step_bytes = m.n_sequences * of_sequence;
   for (const WeightCost& weight : cost.weights) step_bytes += weight.bytes_of_step(m.n_sequences);
   return fmt::format("{:.0f} % of the bandwidth",

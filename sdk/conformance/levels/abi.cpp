@@ -164,7 +164,8 @@ void writes_within_memory_info(Subject& subject) {
   for (const size_t size :
        {size_t{8}, offsetof(bp_memory_info, available_bytes), offsetof(bp_memory_info, block_bytes),
         offsetof(bp_memory_info, k_dtype), offsetof(bp_memory_info, is_dedicated),
-        sizeof(bp_memory_info), sizeof(Newer<bp_memory_info>)}) {
+        offsetof(bp_memory_info, packed_block_bytes), sizeof(bp_memory_info),
+        sizeof(Newer<bp_memory_info>)}) {
     Newer<bp_memory_info> info;
     std::memset(static_cast<void*>(&info.value), kPoison, sizeof info.value);
     info.value.struct_size = static_cast<uint32_t>(size);

@@ -80,6 +80,8 @@ typedef struct bp_memory_info {
   uint32_t is_dedicated;    /* 1: nothing but KV is to come into the available bytes, as on a card
                              * of its own; 0: they are the process's and the system's too */
   uint32_t reserved;
+  uint64_t packed_block_bytes[8]; /* what a step reads of a full block where the backend packs such;
+                                   * 0: block_bytes */
 } bp_memory_info;
 
 /* The factory. Growable. All functions but get_extension are required. */

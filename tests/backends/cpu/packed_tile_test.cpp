@@ -131,6 +131,19 @@ TEST_F(PackedTiles, LoseNothing) {
   }
 }
 
+TEST_F(PackedTiles, AreCountedAsWhatIsReadOfThem) {
+  for (const Kernels& kernels : all_) {
+    for (const uint32_t n : kPackedDims) {
+      PackingCache packed(kernels, n), whole(kernels, n, false);
+      const uint64_t whole_bytes = whole.kv().packed_block_bytes(0);
+      EXPECT_EQ(whole_bytes, whole.kv().block_bytes(0));
+      EXPECT_EQ(packed.kv().packed_block_bytes(0), 2 * PackedTile::packed_bytes(n));
+      EXPECT_GE(packed.kv().packed_block_bytes(0), whole_bytes / 4 * 3);
+      EXPECT_LE(packed.kv().packed_block_bytes(0), whole_bytes / 20 * 17);
+    }
+  }
+}
+
 // Blocks that are written on have what they had.
 TEST_F(PackedTiles, OpenAgain) {
   constexpr uint32_t kFrom = 40;

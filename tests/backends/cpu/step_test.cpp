@@ -453,6 +453,8 @@ TEST_F(CpuStepDuties, MemoryNamesWhatABlockTakes) {
   // And a scale each of keys and values.
   EXPECT_EQ(narrow.memory().block_bytes[0],
             uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (8 + 2 + 16 + 2));
+  // Blocks of f16 are never packed.
+  EXPECT_EQ(info.packed_block_bytes[0], info.block_bytes[0]);
   EXPECT_GT(info.available_bytes, 0u);
   EXPECT_GT(info.workspace_bytes, 0u);
 }
