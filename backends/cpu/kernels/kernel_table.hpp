@@ -306,20 +306,23 @@ using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const void* pa
 // exponent and the mantissa, stands as it is; the upper one, s0000kkk, is the nibble skkk. What has
 // an exponent below the base stands apart, and 0 in its place.
 //   bases u8[2][n_dims], the ends u16[n_pieces] of each piece's part of what stands apart, that
-//   itself, by its place, with room for one number in 256, padding to 64 bytes; then vectors of 32
-//   numbers in the order of KvTile's, keys [4][n_dims / 2], then values [2][n_dims / 16][16]: of
-//   each four the lower bytes u8[2][64], then the nibbles u8[64], the lower ones those of the first
-//   64. Lower and upper bytes of 64, interleaved in each 16, are two vectors.
-// Pieces: keys of a group; values of half a tile, 16 columns.
+//   itself, by its place, with room for one number in 256, padding to 64 bytes; then KvTile's vectors
+//   of 32 numbers, two sides in turn: keys [2][n_dims / 2][2 groups], then values [2][n_dims / 32]
+//   [16][2 times 16 columns]: of each four the lower bytes u8[2][64], then the nibbles u8[64], the
+//   lower ones those of the first 64. Lower and upper bytes of 64, interleaved in each 16, are two
+//   vectors.
+// Pieces: keys of two groups; values of half a tile, 32 columns.
 struct PackedTile {
   struct Apart {
-    uint16_t element;  // of the piece's vectors
+    uint16_t element;  // of the piece's sides, one after the other
     uint16_t number;
   };
   static constexpr uint32_t kMostDims = 256;
   static constexpr uint32_t kExponents = 16;
-  static constexpr uint32_t kFourBytes = 192, kNibblesAt = 128;       // of four vectors
-  static constexpr uint32_t kValueVectors = kValuePairPositions / 2;  // of a piece
+  static constexpr uint32_t kFourBytes = 192, kNibblesAt = 128;  // of four vectors
+  static constexpr uint32_t kSides = 2;                          // whose products wait for nothing
+  static constexpr uint32_t kValuePairs = kValuePairPositions / 2;  // vectors of a side of values
+  static constexpr uint32_t kPieceColumns = kSides * 16;
 
   const uint8_t* first;  // null: none
   uint32_t n_dims;
@@ -334,7 +337,7 @@ struct PackedTile {
     return numbers_at(n_dims) + whole_bytes(n_dims) / 4 * 3;
   }
   [[gnu::always_inline]] static constexpr uint32_t n_pieces(uint32_t n_dims) {
-    return kTileGroups + n_dims / 8;
+    return kTileGroups / kSides + 2 * n_dims / kPieceColumns;
   }
   [[gnu::always_inline]] static constexpr uint32_t most_apart(uint32_t n_dims) {
     return n_dims / 2;

@@ -247,62 +247,79 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
   });
 }
 
-// Of queries, that read a packed tile once.
-constexpr uint32_t kPackedRows = 16;
+// Of queries: so many take packed tiles, whose sums fit into registers by so many at once.
+constexpr uint32_t kPackedRows = 16, kPackedRowsOnce = 8;
 
-// Adds n_vectors pairs of a piece of a packed tile times those of M rows of x from i on. One piece
-// after another: memory is read in one stream.
-template <class Bases, uint32_t M>
+constexpr uint32_t kSides = PackedTile::kSides;
+
+// Adds pairs of both sides of a piece of a packed tile times those of M rows of x from i on. One
+// piece after another: memory is read in one stream.
+template <class Bases, class Ask, uint32_t M>
 __attribute__((always_inline)) inline void add_piece(const PackedPiece& piece, const Bases& bases,
-                                                     uint32_t n_vectors, const AskPacked& ask,
+                                                     uint32_t n_pairs, const Ask& ask,
                                                      const float* x, size_t x_stride, uint32_t i,
-                                                     F32x16 (&sums)[M][1]) {
+                                                     F32x16 (&sums)[M][kSides]) {
   if (__builtin_expect(piece.n_apart > 0, 0)) {
-    alignas(64) uint16_t made[PackedTile::kMostDims / 2 * kPairElements];
-    unpack_piece(piece, bases, n_vectors, ask, made);
-    for (uint32_t v = 0; v < n_vectors; ++v) {
-      const uint16_t* const pairs[1] = {made + v * kPairElements};
-      PairProducts::add(pairs, x, x_stride, i + v, sums);
+    alignas(64) uint16_t made[kSides * PackedTile::kMostDims / 2 * kPairElements];
+    unpack_piece(piece, bases, n_pairs, ask, made);
+    for (uint32_t p = 0; p < n_pairs; ++p) {
+      const uint16_t* const pairs[kSides] = {made + p * kPairElements,
+                                             made + (n_pairs + p) * kPairElements};
+      PairProducts::add(pairs, x, x_stride, i + p, sums);
     }
     return;
   }
-  for_vectors(
-      piece, bases, n_vectors, ask, [&](uint32_t v, __m512i vector) __attribute__((always_inline)) {
-        const __m512i pairs[1] = {vector};
-        PairProducts::add(pairs, x, x_stride, i + v, sums);
+  for_pairs(
+      piece, bases, n_pairs,
+      ask, [&](uint32_t p, const __m512i(&pairs)[kSides]) __attribute__((always_inline)) {
+        PairProducts::add(pairs, x, x_stride, i + p, sums);
       });
 }
 
+// Calls f(m, side) for each sum.
+template <uint32_t M, class F>
+__attribute__((always_inline)) inline void for_sums(F&& f) {
+  BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
+    BP_UNROLL for (uint32_t side = 0; side < kSides; ++side) f(m, side);
+  }
+}
+
 // The same sums as of the tile unpacked.
-template <uint32_t M>
+template <Tuning T, uint32_t M>
 inline void score_packed(const KvTile& tile, const float* queries, size_t query_stride,
                          float* scores) {
+  const AskPacked<T> ask(tile);
+  ask.header(tile.packed);
   const KeyBases bases(tile.packed);
-  const AskPacked ask(tile);
-  for (uint32_t group = tile.first; group < tile.end; ++group) {
-    F32x16 sums[M][1];
-    BP_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][0] = zero();
+  for (uint32_t group = tile.first / kSides * kSides; group < tile.end; group += kSides) {
+    F32x16 sums[M][kSides];
+    for_sums<M>([&](uint32_t m, uint32_t side) { sums[m][side] = zero(); });
     add_piece(packed_keys(tile.packed, group), BasesOfKeys{bases.of}, tile.packed.n_dims / 2, ask,
               queries, query_stride, 0, sums);
-    BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-      store(scores + m * kTilePositions + group * 16, sums[m][0]);
-    }
+    for_sums<M>([&](uint32_t m, uint32_t side) {
+      store(scores + m * kTilePositions + (group + side) * 16, sums[m][side]);
+    });
   }
 }
 
 // Half a tile after the other, as it lies: probabilities of positions outside are 0.
-template <uint32_t M>
+template <Tuning T, uint32_t M>
 inline void accumulate_packed(const KvTile& tile, const float* probabilities, float* out,
                               size_t out_stride) {
-  const AskPacked ask(tile);
+  const AskPacked<T> ask(tile);
   for (uint32_t half = 0; half < 2; ++half) {
-    for (uint32_t column = 0; column < tile.packed.n_dims; column += 16) {
-      F32x16 sums[M][1];
-      BP_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][0] = load(out + m * out_stride + column);
-      add_piece(packed_values(tile.packed, half, column),
-                BasesOfValues{value_bases(tile.packed, column)}, PackedTile::kValueVectors, ask,
-                probabilities, kTilePositions, half * PackedTile::kValueVectors, sums);
-      BP_UNROLL for (uint32_t m = 0; m < M; ++m) store(out + m * out_stride + column, sums[m][0]);
+    for (uint32_t column = 0; column < tile.packed.n_dims; column += PackedTile::kPieceColumns) {
+      F32x16 sums[M][kSides];
+      float* const own = out + column;
+      for_sums<M>([&](uint32_t m, uint32_t side) {
+        sums[m][side] = load(own + m * out_stride + side * 16);
+      });
+      add_piece(packed_values(tile.packed, half, column), BasesOfValues(tile.packed, column),
+                PackedTile::kValuePairs, ask, probabilities, kTilePositions,
+                half * PackedTile::kValuePairs, sums);
+      for_sums<M>([&](uint32_t m, uint32_t side) {
+        store(own + m * out_stride + side * 16, sums[m][side]);
+      });
     }
   }
 }
@@ -313,8 +330,9 @@ void score_packed_or_whole(const KvTile& tile, const float* queries, size_t quer
   if (tile.packed.first == nullptr) {
     return score_tile<T>(tile, queries, query_stride, n_rows, head_dim, scores);
   }
-  for_rows_from<T, Turn::kAlone, kPackedRows>(0, n_rows, [&](uint32_t, auto rows) {
-    score_packed<decltype(rows)::kRows>(tile, queries, query_stride, scores);
+  for_rows_from<T, Turn::kAlone, kPackedRowsOnce>(0, n_rows, [&](uint32_t row, auto rows) {
+    score_packed<T, decltype(rows)::kRows>(tile, queries + row * query_stride, query_stride,
+                                           scores + row * kTilePositions);
   });
 }
 
@@ -324,8 +342,9 @@ void accumulate_packed_or_whole(const KvTile& tile, const float* probabilities, 
   if (tile.packed.first == nullptr) {
     return accumulate_tile<T>(tile, probabilities, n_rows, first, end, out, out_stride);
   }
-  for_rows_from<T, Turn::kAlone, kPackedRows>(0, n_rows, [&](uint32_t, auto rows) {
-    accumulate_packed<decltype(rows)::kRows>(tile, probabilities, out, out_stride);
+  for_rows_from<T, Turn::kAlone, kPackedRowsOnce>(0, n_rows, [&](uint32_t row, auto rows) {
+    accumulate_packed<T, decltype(rows)::kRows>(tile, probabilities + row * kTilePositions,
+                                                out + row * out_stride, out_stride);
   });
 }
 

@@ -44,13 +44,15 @@ class TilePacker {
     find_value_bases();
     if (!is_finite_) return false;
     const KeyBases bases(packed_);
-    for (uint32_t g = 0; g < kTileGroups; ++g) {
-      if (!pack_piece(keys(g, 0), BasesOfKeys{bases.of}, n_dims_ / 2)) return false;
+    for (uint32_t g = 0; g < kTileGroups; g += PackedTile::kSides) {
+      if (!pack_piece({keys(g, 0), keys(g + 1, 0)}, BasesOfKeys{bases.of}, n_dims_ / 2)) {
+        return false;
+      }
     }
     for (uint32_t half = 0; half < 2; ++half) {
-      for (uint32_t c = 0; c < n_dims_; c += 16) {
-        if (!pack_piece(values(half, c), BasesOfValues{value_bases(packed_, c)},
-                        PackedTile::kValueVectors)) {
+      for (uint32_t c = 0; c < n_dims_; c += PackedTile::kPieceColumns) {
+        if (!pack_piece({values(half, c), values(half, c + 16)}, BasesOfValues(packed_, c),
+                        PackedTile::kValuePairs)) {
           return false;
         }
       }
@@ -64,7 +66,7 @@ class TilePacker {
   }
   [[nodiscard]] const uint16_t* values(uint32_t half, uint32_t column) const {
     return static_cast<const uint16_t*>(tile_.values[2 * half]) +
-           size_t{column} / 16 * PackedTile::kValueVectors * kVectorNumbers;
+           size_t{column} / 16 * PackedTile::kValuePairs * kVectorNumbers;
   }
   void note(uint32_t exponent) { is_finite_ = is_finite_ && exponent < 255; }
 
@@ -85,7 +87,7 @@ class TilePacker {
     for (uint32_t c = 0; c < n_dims_; c += 16) {
       __m512i most = _mm512_setzero_si512();
       for (uint32_t half = 0; half < 2; ++half) {
-        for (uint32_t v = 0; v < PackedTile::kValueVectors; ++v) {
+        for (uint32_t v = 0; v < PackedTile::kValuePairs; ++v) {
           most = _mm512_max_epu16(
               most, exponents(_mm512_loadu_si512(values(half, c) + size_t{v} * kVectorNumbers)));
         }
@@ -100,15 +102,21 @@ class TilePacker {
     }
   }
 
+  // Where each side's vectors begin.
+  using Sides = const uint16_t* const (&)[PackedTile::kSides];
+
   template <class Bases>
-  bool pack_piece(const uint16_t* from, Bases bases, uint32_t n_vectors) {
-    for (uint32_t v = 0; v < n_vectors; v += 4, out_ += PackedTile::kFourBytes) {
+  bool pack_piece(Sides from, const Bases& bases, uint32_t n_pairs) {
+    for (uint32_t p = 0; p < n_pairs; p += 2, out_ += PackedTile::kFourBytes) {
       __m512i less[4];
       for (uint32_t i = 0; i < 4; ++i) {
-        const __m512i number = _mm512_loadu_si512(from + (v + i) * kVectorNumbers);
-        const __m512i base = bases.base(v + i);
+        const uint32_t pair = p + i / 2, side = i % 2;
+        const __m512i number = _mm512_loadu_si512(from[side] + pair * kVectorNumbers);
+        const __m512i base = bases.base(pair, side);
         const __mmask32 below = _mm512_cmplt_epu16_mask(exponents(number), base);
-        if (__builtin_expect(below != 0, 0) && !set_apart(below, number, v + i)) return false;
+        if (__builtin_expect(below != 0, 0) && !set_apart(below, number, side * n_pairs + pair)) {
+          return false;
+        }
         less[i] = _mm512_maskz_sub_epi16(~below, number, base);
       }
       const __m512i nibbles =
@@ -157,17 +165,18 @@ bool pack_tile(const KvTile& tile, uint32_t n_dims, uint8_t* packed) {
 
 void unpack_tile(const KvTile& tile, uint16_t* to) {
   const PackedTile& packed = tile.packed;
-  const uint32_t key_vectors = packed.n_dims / 2;
+  const uint32_t key_pairs = packed.n_dims / 2;
   const KeyBases bases(packed);
-  const AskPacked ask(tile);
-  for (uint32_t g = 0; g < kTileGroups; ++g, to += key_vectors * kVectorNumbers) {
-    unpack_piece(packed_keys(packed, g), BasesOfKeys{bases.of}, key_vectors, ask, to);
+  const AskNothing ask;
+  for (uint32_t g = 0; g < kTileGroups; g += PackedTile::kSides) {
+    unpack_piece(packed_keys(packed, g), BasesOfKeys{bases.of}, key_pairs, ask, to);
+    to += PackedTile::kSides * key_pairs * kVectorNumbers;
   }
   for (uint32_t half = 0; half < 2; ++half) {
-    for (uint32_t c = 0; c < packed.n_dims; c += 16) {
-      unpack_piece(packed_values(packed, half, c), BasesOfValues{value_bases(packed, c)},
-                   PackedTile::kValueVectors, ask, to);
-      to += PackedTile::kValueVectors * kVectorNumbers;
+    for (uint32_t c = 0; c < packed.n_dims; c += PackedTile::kPieceColumns) {
+      unpack_piece(packed_values(packed, half, c), BasesOfValues(packed, c),
+                   PackedTile::kValuePairs, ask, to);
+      to += PackedTile::kSides * PackedTile::kValuePairs * kVectorNumbers;
     }
   }
 }

@@ -74,87 +74,118 @@ inline PackedPiece packed_piece(const PackedTile& tile, uint32_t nth, uint32_t f
       tile.first + PackedTile::numbers_at(tile.n_dims) + size_t{first} / 4 * PackedTile::kFourBytes,
       apart + begin, ends[nth] - begin};
 }
+// group: the first of two.
 inline PackedPiece packed_keys(const PackedTile& tile, uint32_t group) {
-  return packed_piece(tile, group, group * tile.n_dims / 2);
+  return packed_piece(tile, group / PackedTile::kSides, group * tile.n_dims / 2);
 }
+// column: the first of kPieceColumns.
 inline PackedPiece packed_values(const PackedTile& tile, uint32_t half, uint32_t column) {
-  const uint32_t nth = half * tile.n_dims / 16 + column / 16;
-  return packed_piece(tile, kTileGroups + nth, 2 * tile.n_dims + nth * PackedTile::kValueVectors);
+  const uint32_t nth = (half * tile.n_dims + column) / PackedTile::kPieceColumns;
+  return packed_piece(tile, kTileGroups / PackedTile::kSides + nth,
+                      2 * tile.n_dims + nth * PackedTile::kSides * PackedTile::kValuePairs);
 }
 
-// What is added to vector i of a piece.
+// What is added to pair i of a side.
 struct BasesOfKeys {
   const uint32_t* of;
-  [[nodiscard]] __m512i base(uint32_t i) const {
+  [[nodiscard]] __m512i base(uint32_t i, uint32_t) const {
     return _mm512_set1_epi32(static_cast<int>(of[i]));
   }
 };
 struct BasesOfValues {
-  __m512i of;
-  [[nodiscard]] __m512i base(uint32_t) const { return of; }
+  __m512i of[PackedTile::kSides];
+  BasesOfValues(const PackedTile& tile, uint32_t column)
+      : of{value_bases(tile, column), value_bases(tile, column + 16)} {}
+  [[nodiscard]] __m512i base(uint32_t, uint32_t side) const { return of[side]; }
 };
 
-// What is asked for while four vectors of a tile are read: for the second-level cache what is far
-// ahead, as long as it is wanted, for the first one what is near. (Distances: measured.) Inlined by
-// force: gcc drops a function that only asks.
+// What is asked for while a tile is read: all that is read so far behind it, the rest of the tile,
+// then the packed tile that follows, wherever it lies; of a whole tile that follows what is wanted,
+// all along. (Distances and levels: measured.) Inlined by force: gcc drops a function that only
+// asks.
+template <Tuning T>
 class AskPacked {
  public:
   explicit AskPacked(const KvTile& tile) {
     const PackedTile& own = tile.packed;
     const auto n_bytes = static_cast<ptrdiff_t>(PackedTile::packed_bytes(own.n_dims));
-    // What follows in memory is asked for from near enough.
-    far_ = tile.ahead == n_bytes && n_bytes > kFarBytes ? kFarBytes : tile.ahead;
-    const auto group_bytes = ptrdiff_t{32} * own.n_dims;  // of keys, of half a group of values
-    const uint8_t* const next = own.first + tile.ahead - far_;
-    if (tile.ahead == 0) {
-      end_ = values_ = values_end_ = own.first;
-    } else if (tile.packed_is_next) {
-      end_ = next + n_bytes;
-      values_ = values_end_ = end_;
-    } else {
-      end_ = next + tile.wanted_end * group_bytes;
-      values_ = next + kTileGroups * group_bytes;
+    far_ = n_bytes < kFarBytes ? n_bytes : kFarBytes;
+    turn_ = own.first + n_bytes - far_;
+    if (tile.packed_is_next) {
+      next_ = tile.ahead - n_bytes + far_;
+    } else if (tile.ahead != 0) {
+      const auto group_bytes = ptrdiff_t{32} * own.n_dims;  // of keys, of half a group of values
+      whole_ = tile.ahead;
+      keys_end_ = own.first + tile.wanted_end * group_bytes;
+      values_ = own.first + kTileGroups * group_bytes;
       values_end_ = values_ + 2 * group_bytes;
     }
   }
   __attribute__((always_inline)) void four(const uint8_t* from) const {
-    const bool is_wanted = from < end_ || (from >= values_ && from < values_end_);
-    BP_UNROLL for (uint32_t i = 0; i < PackedTile::kFourBytes; i += 64) {
-      if (is_wanted) prefetch<2>(from + far_, i);
-      prefetch<1>(from, kNearBytes + i);
-    }
+    lines<PackedTile::kFourBytes / 64>(from);
+  }
+  // What stands before a tile's vectors.
+  __attribute__((always_inline)) void header(const PackedTile& tile) const {
+    const uint8_t* const end = tile.first + PackedTile::numbers_at(tile.n_dims);
+    for (const uint8_t* from = tile.first; from < end; from += 64) lines<1>(from);
   }
 
  private:
+  template <uint32_t kLines>
+  __attribute__((always_inline)) void lines(const uint8_t* from) const {
+    const uint8_t* const far = from + (from < turn_ ? far_ : next_);
+    BP_UNROLL for (uint32_t i = 0; i < kLines; ++i) {
+      prefetch<kBothLevels ? 2 : 1>(far, 64 * i);
+      if constexpr (kBothLevels) prefetch<1>(from, kNearBytes + 64 * i);
+    }
+    if (__builtin_expect(whole_ == 0, 1)) return;
+    if (from >= keys_end_ && (from < values_ || from >= values_end_)) return;
+    BP_UNROLL for (uint32_t i = 0; i < kLines; ++i) prefetch<2>(from + whole_, 64 * i);
+  }
+
+  static constexpr bool kBothLevels = T == Tuning::kZen4;
   static constexpr ptrdiff_t kFarBytes = 16384, kNearBytes = 3072;
-  ptrdiff_t far_;
-  // What is wanted is as far from here: all before, and the first half of a whole tile's values.
-  const uint8_t *end_, *values_, *values_end_;
+  ptrdiff_t far_, next_ = 0;  // from there on; 0: what is read already
+  const uint8_t* turn_;
+  ptrdiff_t whole_ = 0;
+  // Of a whole tile the first lines and the first half of its values are wanted.
+  const uint8_t *keys_end_ = nullptr, *values_ = nullptr, *values_end_ = nullptr;
 };
 
-// Calls f(i, vector i) for a piece's vectors, but for what stands apart.
-template <class Bases, class F>
-__attribute__((always_inline)) inline void for_vectors(const PackedPiece& piece, const Bases& bases,
-                                                       uint32_t n_vectors, const AskPacked& ask,
-                                                       F&& f) {
+// Where all was asked for before.
+struct AskNothing {
+  void four(const uint8_t*) const {}
+};
+
+// Calls f(i, vectors i of both sides) for a piece's vectors, n_pairs a side, but for what stands
+// apart.
+template <class Bases, class Ask, class F>
+__attribute__((always_inline)) inline void for_pairs(const PackedPiece& piece, const Bases& bases,
+                                                     uint32_t n_pairs, const Ask& ask, F&& f) {
   const __m512i upper_bytes = upper_bytes_of_nibbles();
   const uint8_t* from = piece.fours;
-  for (uint32_t v = 0; v < n_vectors; v += 4, from += PackedTile::kFourBytes) {
+  for (uint32_t p = 0; p < n_pairs; p += 2, from += PackedTile::kFourBytes) {
     const FourVectors four = four_vectors(from, upper_bytes);
     ask.four(from);
-    BP_UNROLL for (uint32_t i = 0; i < 4; ++i) {
-      f(v + i, _mm512_add_epi32(four.of[i], bases.base(v + i)));
+    BP_UNROLL for (uint32_t i = 0; i < 2; ++i) {
+      const __m512i sides[PackedTile::kSides] = {
+          _mm512_add_epi32(four.of[2 * i], bases.base(p + i, 0)),
+          _mm512_add_epi32(four.of[2 * i + 1], bases.base(p + i, 1))};
+      f(p + i, sides);
     }
   }
 }
 
-// A piece's vectors as they were.
-template <class Bases>
-inline void unpack_piece(const PackedPiece& piece, const Bases& bases, uint32_t n_vectors,
-                         const AskPacked& ask, uint16_t* to) {
-  for_vectors(
-      piece, bases, n_vectors, ask, [&](uint32_t i, __m512i vector) __attribute__((always_inline)) {
-        _mm512_store_si512(to + i * kVectorNumbers, vector);
+// A piece's vectors as they were, [kSides][n_pairs].
+template <class Bases, class Ask>
+inline void unpack_piece(const PackedPiece& piece, const Bases& bases, uint32_t n_pairs,
+                         const Ask& ask, uint16_t* to) {
+  uint16_t* const second = to + n_pairs * kVectorNumbers;
+  for_pairs(
+      piece, bases, n_pairs, ask,
+      [&](uint32_t i, const __m512i(&sides)[PackedTile::kSides]) __attribute__((always_inline)) {
+        _mm512_store_si512(to + i * kVectorNumbers, sides[0]);
+        _mm512_store_si512(second + i * kVectorNumbers, sides[1]);
       });
   for (uint32_t i = 0; i < piece.n_apart; ++i) {
     to[piece.apart[i].element] = piece.apart[i].number;
