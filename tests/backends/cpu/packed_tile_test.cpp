@@ -273,5 +273,38 @@ TEST_F(PackedTiles, AreReadAsTheyWere) {
   }
 }
 
+// Groups [first, end) alone, as a window may cut them: their scores are those of all.
+TEST_F(PackedTiles, ScoreSomeGroups) {
+  constexpr uint32_t kN = 64, kRows = 3;
+  constexpr auto kType = static_cast<size_t>(KvType::kBF16);
+  for (const Kernels& kernels : all_) {
+    PackingCache packed(kernels, kN);
+    packed.fill(1, normal_tile("keys", kN), normal_tile("values", kN));
+    ASSERT_TRUE(packed.pack(1));
+    std::vector<float> queries = conformance::normal_values("queries", size_t{kRows} * kN);
+    for (uint32_t r = 0; r < kRows; ++r) kernels.pack_query[kType](queries.data() + r * kN, kN);
+    const auto scores_of = [&](uint32_t first, uint32_t end) {
+      std::vector<float> scores(size_t{kRows} * kTilePositions);
+      KvTile tile = packed.tile(1);
+      tile.first = first;
+      tile.end = end;
+      kernels.score_tile[kType](tile, queries.data(), kN, kRows, kN, scores.data());
+      return scores;
+    };
+    const std::vector<float> all = scores_of(0, kTileGroups);
+    for (uint32_t first = 0; first < kTileGroups; ++first) {
+      for (uint32_t end = first + 1; end <= kTileGroups; ++end) {
+        const std::vector<float> some = scores_of(first, end);
+        for (uint32_t r = 0; r < kRows; ++r) {
+          for (uint32_t i = 16 * first; i < 16 * end; ++i) {
+            const size_t at = size_t{r} * kTilePositions + i;
+            ASSERT_EQ(some[at], all[at]) << first << " to " << end << ", position " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bp::cpu

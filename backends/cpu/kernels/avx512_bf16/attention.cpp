@@ -247,7 +247,7 @@ void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_
   });
 }
 
-// Of queries: so many take packed tiles, whose sums fit into registers by so many at once.
+// Rows of queries that packed tiles serve, and of which sums fit into registers at once.
 constexpr uint32_t kPackedRows = 16, kPackedRowsOnce = 8;
 
 constexpr uint32_t kSides = PackedTile::kSides;
