@@ -79,14 +79,6 @@ inline void add_columns(const uint8_t* w, size_t w_stride_bytes, Ask ask, const 
   }
 }
 
-// Calls f(r, t) for each sum of a tile.
-template <uint32_t R, uint32_t N, class F>
-inline void for_sums(F&& f) {
-  BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) f(r, t);
-  }
-}
-
 template <uint32_t R, uint32_t N>
 inline void store_sums(const Lanes<R, N>& lanes, float* y, size_t y_stride) {
   for_sums<R, N>(

@@ -225,14 +225,21 @@ TEST_F(PackedTiles, OfARunLieTogether) {
   }
 }
 
+// As score_tile takes them, [n_rows, n_dims].
+std::vector<float> packed_queries(const Kernels& kernels, uint32_t n_dims, uint32_t n_rows) {
+  std::vector<float> queries = conformance::normal_values("queries", size_t{n_rows} * n_dims);
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    kernels.pack_query[static_cast<size_t>(KvType::kBF16)](queries.data() + size_t{r} * n_dims,
+                                                           n_dims);
+  }
+  return queries;
+}
+
 // Scores, and sums of values weighed with what softmax makes of them, [n_rows, 64 + n_dims].
 std::vector<float> attended_tile(const Kernels& kernels, const KvTile& tile, uint32_t n_dims,
                                  uint32_t n_rows) {
   constexpr auto kType = static_cast<size_t>(KvType::kBF16);
-  std::vector<float> queries = conformance::normal_values("queries", size_t{n_rows} * n_dims);
-  for (uint32_t r = 0; r < n_rows; ++r) {
-    kernels.pack_query[kType](queries.data() + size_t{r} * n_dims, n_dims);
-  }
+  const std::vector<float> queries = packed_queries(kernels, n_dims, n_rows);
   std::vector<float> scores(size_t{n_rows} * kTilePositions), out(size_t{n_rows} * n_dims, 0.5f);
   kernels.score_tile[kType](tile, queries.data(), n_dims, n_rows, n_dims, scores.data());
   std::vector<float> all = scores;
@@ -281,8 +288,7 @@ TEST_F(PackedTiles, ScoreSomeGroups) {
     PackingCache packed(kernels, kN);
     packed.fill(1, normal_tile("keys", kN), normal_tile("values", kN));
     ASSERT_TRUE(packed.pack(1));
-    std::vector<float> queries = conformance::normal_values("queries", size_t{kRows} * kN);
-    for (uint32_t r = 0; r < kRows; ++r) kernels.pack_query[kType](queries.data() + r * kN, kN);
+    const std::vector<float> queries = packed_queries(kernels, kN, kRows);
     const auto scores_of = [&](uint32_t first, uint32_t end) {
       std::vector<float> scores(size_t{kRows} * kTilePositions);
       KvTile tile = packed.tile(1);

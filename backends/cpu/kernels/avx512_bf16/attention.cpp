@@ -11,6 +11,7 @@
 #include "backends/cpu/kernels/few_rows.inl"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
+#include "backends/cpu/kernels/with_rows.hpp"
 
 namespace bp::cpu::avx512_bf16 {
 namespace {
@@ -276,14 +277,6 @@ __attribute__((always_inline)) inline void add_piece(const PackedPiece& piece, c
       });
 }
 
-// Calls f(m, side) for each sum.
-template <uint32_t M, class F>
-__attribute__((always_inline)) inline void for_sums(F&& f) {
-  BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
-    BP_UNROLL for (uint32_t side = 0; side < kSides; ++side) f(m, side);
-  }
-}
-
 // The same sums as of the tile unpacked.
 template <Tuning T, uint32_t M>
 inline void score_packed(const KvTile& tile, const float* queries, size_t query_stride,
@@ -293,10 +286,10 @@ inline void score_packed(const KvTile& tile, const float* queries, size_t query_
   const KeyBases bases(tile.packed);
   for (uint32_t group = tile.first / kSides * kSides; group < tile.end; group += kSides) {
     F32x16 sums[M][kSides];
-    for_sums<M>([&](uint32_t m, uint32_t side) { sums[m][side] = zero(); });
+    for_sums<M, kSides>([&](uint32_t m, uint32_t side) { sums[m][side] = zero(); });
     add_piece(packed_keys(tile.packed, group), BasesOfKeys{bases.of}, tile.packed.n_dims / 2, ask,
               queries, query_stride, 0, sums);
-    for_sums<M>([&](uint32_t m, uint32_t side) {
+    for_sums<M, kSides>([&](uint32_t m, uint32_t side) {
       store(scores + m * kTilePositions + (group + side) * 16, sums[m][side]);
     });
   }
@@ -311,13 +304,13 @@ inline void accumulate_packed(const KvTile& tile, const float* probabilities, fl
     for (uint32_t column = 0; column < tile.packed.n_dims; column += PackedTile::kPieceColumns) {
       F32x16 sums[M][kSides];
       float* const own = out + column;
-      for_sums<M>([&](uint32_t m, uint32_t side) {
+      for_sums<M, kSides>([&](uint32_t m, uint32_t side) {
         sums[m][side] = load(own + m * out_stride + side * 16);
       });
       add_piece(packed_values(tile.packed, half, column), BasesOfValues(tile.packed, column),
                 PackedTile::kValuePairs, ask, probabilities, kTilePositions,
                 half * PackedTile::kValuePairs, sums);
-      for_sums<M>([&](uint32_t m, uint32_t side) {
+      for_sums<M, kSides>([&](uint32_t m, uint32_t side) {
         store(own + m * out_stride + side * 16, sums[m][side]);
       });
     }

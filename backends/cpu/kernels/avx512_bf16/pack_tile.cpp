@@ -167,7 +167,7 @@ void unpack_tile(const KvTile& tile, uint16_t* to) {
   const PackedTile& packed = tile.packed;
   const uint32_t key_pairs = packed.n_dims / 2;
   const KeyBases bases(packed);
-  const AskNothing ask;
+  const AskedBefore ask;
   for (uint32_t g = 0; g < kTileGroups; g += PackedTile::kSides) {
     unpack_piece(packed_keys(packed, g), BasesOfKeys{bases.of}, key_pairs, ask, to);
     to += PackedTile::kSides * key_pairs * kVectorNumbers;

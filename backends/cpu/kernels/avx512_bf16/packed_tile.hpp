@@ -153,7 +153,7 @@ class AskPacked {
 };
 
 // Where all was asked for before.
-struct AskNothing {
+struct AskedBefore {
   void four(const uint8_t*) const {}
 };
 
