@@ -160,7 +160,7 @@ class Bench {
     const auto now = [] { return kParts ? Clock::now() : Clock::time_point(); };
     const int i = static_cast<int>(type_.type);
     const uint32_t head_dim = slot_.k_head_dim;
-    std::vector<float> maximum(n_rows, 0);
+    std::vector<float> maximum(n_rows, 0), factors(kMaxQueryRows);
     const auto n_blocks = static_cast<uint32_t>(blocks_.size());
     const auto place = [&](uint32_t t) {
       return KvCache::Place{blocks_.data(), t / n_blocks, t % n_blocks * kTilePositions};
@@ -181,10 +181,9 @@ class Bench {
         kernels_.score_tile[i](tile, queries + size_t{row} * head_dim, head_dim, n, head_dim,
                                scores_);
         const auto b = now();
-        for (uint32_t r = 0; r < n; ++r) {
-          kernels_.softmax_tile[i](scores_ + r * kTilePositions, 0, kTilePositions, 0.01f, 0,
-                                   &maximum[row + r], out + (row + r) * row_stride() + head_dim);
-        }
+        kernels_.softmax_tile[i](
+            scores_, n, 0, kTilePositions, 0.01f, 0,
+            {&maximum[row], out + row * row_stride() + head_dim, row_stride(), factors.data()});
         const auto c = now();
         kernels_.accumulate_tile[i](tile, scores_, n, 0, kTilePositions, out + row * row_stride(),
                                     row_stride());

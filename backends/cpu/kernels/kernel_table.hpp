@@ -388,12 +388,20 @@ struct KvTile {
 using ScoreTile = void (*)(const KvTile& tile, const float* queries, size_t query_stride,
                            uint32_t n_rows, uint32_t head_dim, float* scores);
 
-// Scores [64] of one row become probabilities against the running maximum, in the form that
-// accumulate_tile takes: 64 floats, or as many bf16. Positions outside [first, end) get 0. The
-// maximum is log2(e) times that of the scaled, capped scores; sums [16] gather the probabilities.
-// Returns the factor for what was accumulated before.
-using SoftmaxTile = float (*)(float* scores, uint32_t first, uint32_t end, float scale,
-                              float softcap, float* maximum, float* sums);
+// What rows gather tile by tile: maxima [r], sums [r * sums_stride + 0 to 15] of probabilities, and
+// factors [r] for what was accumulated before the last tile.
+struct RunningSoftmax {
+  float* maxima;
+  float* sums;
+  size_t sums_stride;
+  float* factors;
+};
+
+// Scores [n_rows, 64] become probabilities against the running maxima, in the form that
+// accumulate_tile takes: 64 floats, or as many bf16. Positions outside [first, end) get 0. A
+// maximum is log2(e) times that of the scaled, capped scores.
+using SoftmaxTile = void (*)(float* scores, uint32_t n_rows, uint32_t first, uint32_t end,
+                             float scale, float softcap, const RunningSoftmax& rows);
 
 // out[r] += sum over positions [first, end) of probability i of row r * value of position i, for
 // n_rows <= kMaxQueryRows rows, probabilities 64 floats apart. Values of bf16 are read in pairs or

@@ -53,11 +53,16 @@ inline F32x16 load(const float* p) {
 inline void store(float* p, F32x16 x) {
   _mm512_storeu_ps(p, x.v);
 }
-// Lanes from n on are zero and their memory is not touched.
+// Lanes from n on are zero and their memory is not touched. Without a mask where n is known to be a
+// register's: what was stored with one cannot be loaded again at once.
 inline F32x16 load_first(const float* p, size_t n) {
+  if (__builtin_constant_p(n) && n == 1) return {_mm512_zextps128_ps512(_mm_load_ss(p))};
+  if (__builtin_constant_p(n) && n == 4) return {_mm512_zextps128_ps512(_mm_loadu_ps(p))};
   return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p)};
 }
 inline void store_first(float* p, F32x16 x, size_t n) {
+  if (__builtin_constant_p(n) && n == 1) return _mm_store_ss(p, _mm512_castps512_ps128(x.v));
+  if (__builtin_constant_p(n) && n == 4) return _mm_storeu_ps(p, _mm512_castps512_ps128(x.v));
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v);
 }
 inline F32x16 add(F32x16 a, F32x16 b) {
@@ -128,6 +133,19 @@ inline float reduce_max(F32x16 x) {
   const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
   return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+// Lane i: the largest of x[i]. Other lanes are 0.
+inline F32x16 reduce_max_each(const F32x16 (&x)[4]) {
+  const __m512 ab =
+      _mm512_max_ps(_mm512_unpacklo_ps(x[0].v, x[1].v), _mm512_unpackhi_ps(x[0].v, x[1].v));
+  const __m512 cd =
+      _mm512_max_ps(_mm512_unpacklo_ps(x[2].v, x[3].v), _mm512_unpackhi_ps(x[2].v, x[3].v));
+  const __m512d low = _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+  const __m512d high = _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+  const __m512 all = _mm512_max_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+  return {_mm512_zextps128_ps512(
+      _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)))};
 }
 
 inline F32x16 load_f16(const uint16_t* p) {

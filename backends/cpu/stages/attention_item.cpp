@@ -259,22 +259,37 @@ void AttentionItem::run_tile(uint32_t first, const Gathered& into) {
 }
 
 void AttentionItem::run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into) {
-  const uint32_t n = rows.end - rows.begin;
+  const Range foremost = seen_in(rows.begin, first), last = seen_in(rows.end - 1, first);
   KvTile part = tile;
-  part.first = seen_in(rows.begin, first).begin / 16;
-  part.end = (seen_in(rows.end - 1, first).end + 15) / 16;
-  kernels_.score_tile[k_type_](part, queries_ + rows.begin * query_stride_, query_stride_, n,
-                               slot_.k_head_dim, scores_);
-  for (uint32_t r = rows.begin; r < rows.end; ++r) {
-    const Range own = seen_in(r, first);
-    float* row = into.rows + r * row_stride_;
-    float* scores = scores_ + (r - rows.begin) * kTilePositions;
-    if (spec_.slopes != nullptr) add_biases(r, first, own, scores);
-    const float factor = kernels_.softmax_tile[v_type_](
-        scores, own.begin, own.end, spec_.scale, spec_.softcap, &into.maximum[r], row + n_columns_);
-    if (factor != 1) kernels_.scale(row, factor, row, n_columns_);
+  part.first = foremost.begin / 16;
+  part.end = (last.end + 15) / 16;
+  kernels_.score_tile[k_type_](part, queries_ + rows.begin * query_stride_, query_stride_,
+                               rows.end - rows.begin, slot_.k_head_dim, scores_);
+  float* scores = scores_;
+  for (uint32_t r = rows.begin, next; r < rows.end; r = next) {
+    next = foremost == last ? rows.end : std::min(end_of_token(r), rows.end);
+    weigh({r, next}, first, seen_in(r, first), scores, into);
+    scores += (next - r) * kTilePositions;
   }
   accumulate(tile, first, rows, into.rows + rows.begin * row_stride_);
+}
+
+// Scores of rows that see the same positions of the tile become probabilities.
+void AttentionItem::weigh(Range rows, uint32_t first, Range own, float* scores,
+                          const Gathered& into) const {
+  const uint32_t n = rows.end - rows.begin;
+  for (uint32_t i = 0; spec_.slopes != nullptr && i < n; ++i) {
+    add_biases(rows.begin + i, first, own, scores + i * kTilePositions);
+  }
+  float factors[kMaxQueryRows];
+  float* gathered = into.rows + rows.begin * row_stride_;
+  kernels_.softmax_tile[v_type_](
+      scores, n, own.begin, own.end, spec_.scale, spec_.softcap,
+      {into.maximum + rows.begin, gathered + n_columns_, row_stride_, factors});
+  for (uint32_t i = 0; i < n; ++i) {
+    float* row = gathered + i * row_stride_;
+    if (factors[i] != 1) kernels_.scale(row, factors[i], row, n_columns_);
+  }
 }
 
 // Positions count from first, that of the tile.
@@ -306,7 +321,7 @@ void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, f
     return accumulate(tile, scores_, rows.end - rows.begin, all.begin, all.end, out, row_stride_);
   }
   for (uint32_t r = rows.begin, next; r < rows.end; r = next) {
-    next = std::min((r / group_ + 1) * group_, rows.end);
+    next = std::min(end_of_token(r), rows.end);
     const Range own = seen_in(r, first);
     accumulate(step_.kv->hide_values(tile, own.begin, own.end, hidden_),
                scores_ + (r - rows.begin) * kTilePositions, next - r, own.begin, own.end,

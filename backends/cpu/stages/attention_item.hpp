@@ -57,6 +57,8 @@ class AttentionItem {
 
  private:
   [[nodiscard]] uint32_t token(uint32_t row) const { return place_.tokens.begin + row / group_; }
+  // Of the rows of its token.
+  [[nodiscard]] uint32_t end_of_token(uint32_t row) const { return (row / group_ + 1) * group_; }
   [[nodiscard]] uint32_t query_head(uint32_t row) const {
     return place_.kv_head * group_ + row % group_;
   }
@@ -92,6 +94,7 @@ class AttentionItem {
   [[nodiscard]] KvTile unpacked(const KvTile& tile) const;
   void run_tile(uint32_t first, const Gathered& into);
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
+  void weigh(Range rows, uint32_t first, Range own, float* scores, const Gathered& into) const;
   void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;
   void accumulate(const KvTile& tile, uint32_t first, Range rows, float* out);
   void fold(const Gathered& from, const Gathered& into) const;

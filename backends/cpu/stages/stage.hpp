@@ -46,6 +46,7 @@ struct StepContext {
 
 struct Range {
   uint32_t begin, end;
+  bool operator==(const Range&) const = default;
 };
 
 // Part i of n things cut into n_parts.

@@ -37,7 +37,7 @@ std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType ty
     for (uint32_t r = 0; r < n_rows; ++r) pack(queries.data() + r * kAttendedDims, kAttendedDims);
   }
   std::vector<float> out(n_rows * kGatheredStride), all;
-  std::vector<float> maximum(n_rows, 0);
+  std::vector<float> maximum(n_rows, 0), factors(n_rows);
   for (uint32_t t = 0; t < kAttendedTiles; ++t) {
     KvTile tile = kv.tile(0, place(blocks.data(), t), 0, kAttendedTiles * kTilePositions - 7);
     tile.ahead = kv.distance(0, place(blocks.data(), t), place(blocks.data(), kAttendedTiles - 1));
@@ -47,10 +47,9 @@ std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType ty
     kernels.score_tile[i](tile, queries.data(), kAttendedDims, n_rows, kAttendedDims,
                           scores.data());
     all.insert(all.end(), scores.begin(), scores.end());
-    for (uint32_t r = 0; r < n_rows; ++r) {
-      kernels.softmax_tile[i](scores.data() + r * kTilePositions, 0, end, 0.05f, 0, &maximum[r],
-                              out.data() + r * kGatheredStride + kAttendedDims);
-    }
+    kernels.softmax_tile[i](
+        scores.data(), n_rows, 0, end, 0.05f, 0,
+        {maximum.data(), out.data() + kAttendedDims, kGatheredStride, factors.data()});
     kernels.accumulate_tile[i](tile, scores.data(), n_rows, 0, end, out.data(), kGatheredStride);
   }
   all.insert(all.end(), out.begin(), out.end());
@@ -89,26 +88,68 @@ size_t probability_floats(const Kernels& kernels, KvType type) {
   std::array<float, kTilePositions> scores;
   scores.fill(3);
   std::array<float, 16> sums{};
-  float maximum = -std::numeric_limits<float>::infinity();
-  kernels.softmax_tile[static_cast<int>(type)](scores.data(), 0, kTilePositions, 0.05f, 0, &maximum,
-                                               sums.data());
+  float maximum = -std::numeric_limits<float>::infinity(), factor = 0;
+  kernels.softmax_tile[static_cast<int>(type)](scores.data(), 1, 0, kTilePositions, 0.05f, 0,
+                                               {&maximum, sums.data(), 16, &factor});
   return scores.back() == 3 ? kTilePositions / 2 : kTilePositions;
 }
 
-// A row's softmax over positions [first, end) of a tile: its probabilities in the form of the type,
-// then the maximum, the sums and the factor.
-std::vector<float> softmaxed(const Kernels& kernels, KvType type,
-                             std::array<float, kTilePositions> scores, uint32_t first,
-                             uint32_t end) {
-  std::vector<float> sums(16, 0.25f);
-  float maximum = -std::numeric_limits<float>::infinity();
-  const float factor = kernels.softmax_tile[static_cast<int>(type)](
-      scores.data(), first, end, 0.05f, 0, &maximum, sums.data());
-  std::vector<float> all(scores.begin(), scores.begin() + probability_floats(kernels, type));
-  all.push_back(maximum);
-  all.insert(all.end(), sums.begin(), sums.end());
-  all.push_back(factor);
+struct SoftmaxCase {
+  uint32_t first = 0, end = kTilePositions;
+  float softcap = 0;
+};
+
+// The softmax of rows whose maxima so far are given, over positions [first, end) of a tile: of each
+// row its probabilities in the form of the type, then the maximum, the sums and the factor.
+std::vector<std::vector<float>> softmaxed(const Kernels& kernels, KvType type,
+                                          std::vector<float> scores, std::vector<float> maxima,
+                                          const SoftmaxCase& of) {
+  const size_t n_rows = maxima.size(), n_floats = probability_floats(kernels, type);
+  std::vector<float> sums(n_rows * 16, 0.25f), factors(n_rows);
+  kernels.softmax_tile[static_cast<int>(type)](scores.data(), static_cast<uint32_t>(n_rows),
+                                               of.first, of.end, 0.05f, of.softcap,
+                                               {maxima.data(), sums.data(), 16, factors.data()});
+  std::vector<std::vector<float>> all(n_rows);
+  for (size_t r = 0; r < n_rows; ++r) {
+    const auto probabilities = scores.begin() + static_cast<ptrdiff_t>(r * kTilePositions);
+    all[r].assign(probabilities, probabilities + static_cast<ptrdiff_t>(n_floats));
+    all[r].push_back(maxima[r]);
+    const auto own = sums.begin() + static_cast<ptrdiff_t>(16 * r);
+    all[r].insert(all[r].end(), own, own + 16);
+    all[r].push_back(factors[r]);
+  }
   return all;
+}
+
+// However many rows are beside it, a row becomes what it becomes alone: rows whose maximum rises,
+// stays, or was nothing.
+TEST(AttentionKernels, SoftmaxOfRowsIsThatOfEach) {
+  std::vector<float> scores =
+      conformance::normal_values("scores", size_t{kMaxQueryRows} * kTilePositions);
+  std::vector<float> maxima(kMaxQueryRows);
+  for (float& score : scores) score *= 40;
+  for (uint32_t r = 0; r < kMaxQueryRows; ++r) {
+    maxima[r] = std::array{-std::numeric_limits<float>::infinity(), 0.5f, 60.0f}[r % 3];
+  }
+  for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kQ8_0}) {
+    for (const SoftmaxCase& of : {SoftmaxCase{}, {5, 49, 0}, {0, kTilePositions, 3.0f}}) {
+      for (const Isa isa : available_isas()) {
+        std::vector<std::vector<float>> alone;
+        for (uint32_t r = 0; r < kMaxQueryRows; ++r) {
+          const auto own = scores.begin() + r * kTilePositions;
+          alone.push_back(
+              softmaxed(kernels_of(isa), type, {own, own + kTilePositions}, {maxima[r]}, of)[0]);
+        }
+        for (uint32_t n = 2; n <= kMaxQueryRows; ++n) {
+          EXPECT_EQ(softmaxed(kernels_of(isa), type,
+                              {scores.begin(), scores.begin() + n * kTilePositions},
+                              {maxima.begin(), maxima.begin() + n}, of),
+                    std::vector(alone.begin(), alone.begin() + n))
+              << isa_name(isa) << " type " << static_cast<int>(type) << ", " << n << " rows";
+        }
+      }
+    }
+  }
 }
 
 // What was left outside the range changes nothing, and nothing that comes out as 0 was subnormal on
@@ -123,12 +164,13 @@ TEST(AttentionKernels, SoftmaxTakesNothingFromOutsideItsRange) {
         std::vector<float> expected;
         for (const float outside :
              {0.0f, 1e-40f, 1e30f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
-          std::array<float, kTilePositions> scores{};
+          std::vector<float> scores(kTilePositions);
           for (uint32_t p = 0; p < kTilePositions; ++p) {
             scores[p] = p >= first && p < end ? x[p] : outside;
           }
           std::feclearexcept(FE_ALL_EXCEPT);
-          const std::vector<float> got = softmaxed(kernels_of(isa), type, scores, first, end);
+          const std::vector<float> got =
+              softmaxed(kernels_of(isa), type, scores, {-kInfinity}, {first, end})[0];
           EXPECT_FALSE(std::fetestexcept(FE_UNDERFLOW)) << isa_name(isa) << " " << outside;
           if (expected.empty()) expected = got;
           EXPECT_EQ(got, expected) << isa_name(isa) << " " << first << " " << outside;

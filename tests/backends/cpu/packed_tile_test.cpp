@@ -243,12 +243,10 @@ std::vector<float> attended_tile(const Kernels& kernels, const KvTile& tile, uin
   std::vector<float> scores(size_t{n_rows} * kTilePositions), out(size_t{n_rows} * n_dims, 0.5f);
   kernels.score_tile[kType](tile, queries.data(), n_dims, n_rows, n_dims, scores.data());
   std::vector<float> all = scores;
-  for (uint32_t r = 0; r < n_rows; ++r) {
-    float maximum = -std::numeric_limits<float>::infinity();
-    std::array<float, 16> sums{};
-    kernels.softmax_tile[kType](scores.data() + size_t{r} * kTilePositions, 0, kTilePositions,
-                                1e-3f, 0, &maximum, sums.data());
-  }
+  std::vector<float> maxima(n_rows, -std::numeric_limits<float>::infinity());
+  std::vector<float> sums(size_t{n_rows} * 16), factors(n_rows);
+  kernels.softmax_tile[kType](scores.data(), n_rows, 0, kTilePositions, 1e-3f, 0,
+                              {maxima.data(), sums.data(), 16, factors.data()});
   kernels.accumulate_tile[kType](tile, scores.data(), n_rows, 0, kTilePositions, out.data(),
                                  n_dims);
   all.insert(all.end(), out.begin(), out.end());
