@@ -220,11 +220,16 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
     tile.packed = {at.first, slot.packed_dims};
     return tile;
   }
-  for (uint32_t g = tile.first / 2 * 2; g < tile.end; ++g) {  // values of bf16: even g
-    const uint32_t position = first.position + g * kKvLanes;
-    const Head at = head(slot, {first.blocks, first.head, position});
-    const uint32_t offset = position % block_size_;
-    tile.keys[g] = at.first + offset * key_step(k_type_, slot.shape.k_head_dim);
+  const uint32_t g0 = tile.first / 2 * 2;  // values of bf16: even ones
+  const uint64_t key_bytes = key_step(k_type_, slot.shape.k_head_dim);
+  uint32_t offset = (first.position + g0 * kKvLanes) % block_size_;
+  Head at = head(slot, {first.blocks, first.head, first.position + g0 * kKvLanes});
+  for (uint32_t g = g0; g < tile.end; ++g, offset += kKvLanes) {
+    if (offset >= block_size_) {
+      offset = 0;
+      at = head(slot, {first.blocks, first.head, first.position + g * kKvLanes});
+    }
+    tile.keys[g] = at.first + offset * key_bytes;
     tile.values[g] = value(slot, at, offset);
     tile.key_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.key_scales) + offset;
     tile.value_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.value_scales) + offset;
@@ -237,18 +242,13 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
 void KvCache::look_ahead(uint32_t slot_index, const Place& from, const Place& next,
                          KvTile& tile) const {
   const Slot& slot = slots_[slot_index];
-  tile.ahead = tile.second_ahead = distance(slot_index, from, next);
-  if (slot.packed_dims == 0) return;
   const Head own = head(slot, from), others = head(slot, next);
+  tile.ahead = tile.second_ahead = others.first - own.first;
+  if (slot.packed_dims == 0) return;
   tile.packed_is_next = is_packed(slot, next);
   // Of a packed tile, what its keys' and the first values' place does not hold.
   tile.second_ahead =
       (tile.packed_is_next ? others.first + second_values(slot) : others.second) - own.second;
-}
-
-ptrdiff_t KvCache::distance(uint32_t slot_index, const Place& from, const Place& to) const {
-  const Slot& slot = slots_[slot_index];
-  return head(slot, to).first - head(slot, from).first;
 }
 
 // Every line, since the hardware's own prefetch begins anew with each block and page; of what would

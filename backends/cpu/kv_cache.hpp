@@ -76,9 +76,6 @@ class KvCache {
   [[nodiscard]] KvTile hide_values(const KvTile& tile, uint32_t first, uint32_t end,
                                    uint16_t* copy) const;
 
-  // Bytes from what a slot holds at one place to the same at another.
-  [[nodiscard]] ptrdiff_t distance(uint32_t slot, const Place& from, const Place& to) const;
-
   // Tells the tile at a place where what is read after it lies.
   void look_ahead(uint32_t slot, const Place& from, const Place& next, KvTile& tile) const;
 

@@ -6,12 +6,14 @@ namespace bp::cpu {
 
 namespace {
 
-constexpr uint32_t kItemRows = 64;  // query rows of an item, about
+// Query rows of an item, about. Those of one share what reading a tile costs; the fewest where items
+// are few.
+constexpr uint32_t kMostItemRows = 256, kFewestItemRows = 64;
 
 // With no more new tokens a sequence the items of a KV head write them themselves.
 constexpr uint32_t kMaxOwnWrites = 4;
 
-// With fewer items a worker, long sequences are split.
+// With fewer items a worker, long sequences are split and items have fewer rows.
 constexpr uint32_t kItemsPerWorker = 8;
 constexpr size_t kSplitFloats = size_t{512} << 10;  // of all spans of a step
 
@@ -71,12 +73,20 @@ AttentionStage::AttentionStage(AttentionSpec spec, const bp_kv_slot& slot)
   }
 }
 
-uint32_t AttentionStage::chunk_tokens() const {
-  return std::max(kMaxOwnWrites, kItemRows / group());
+uint32_t AttentionStage::chunk_tokens(uint32_t n_rows) const {
+  return std::max(kMaxOwnWrites, n_rows / group());
+}
+
+uint32_t AttentionStage::chunk_tokens(const StepContext& step) const {
+  const uint64_t wanted = uint64_t{kItemsPerWorker} * step.n_workers;
+  const uint64_t n = uint64_t{step.batch->n_tokens} * slot_.n_kv_heads;
+  uint32_t n_rows = kMostItemRows;
+  while (n_rows > kFewestItemRows && n < wanted * chunk_tokens(n_rows)) n_rows /= 2;
+  return chunk_tokens(n_rows);
 }
 
 size_t AttentionStage::scratch_bytes(const StageLimits&) const {
-  const uint32_t n_rows = spec_.attends ? chunk_tokens() * group() : 0;
+  const uint32_t n_rows = spec_.attends ? chunk_tokens(kMostItemRows) * group() : 0;
   const size_t floats = spec_.attends ? AttentionItem::scratch_floats(n_rows, slot_) : 0;
   const bool packs = PackedTile::takes(slot_.k_head_dim, slot_.v_head_dim);
   return std::max(std::max<size_t>(floats, slot_.k_head_dim) * sizeof(float),
@@ -195,7 +205,7 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
                                   Items& items) const {
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
-  const uint32_t chunk = chunk_tokens();
+  const uint32_t chunk = chunk_tokens(step);
   ItemsBySequence all([&](uint32_t s) { return n_chunks(step, s) * slot_.n_kv_heads; });
   uint32_t last = kNoItem;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
@@ -219,7 +229,8 @@ Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
 }
 
 uint32_t AttentionStage::n_chunks(const StepContext& step, uint32_t sequence) const {
-  return (n_new(*step.batch, sequence) + chunk_tokens() - 1) / chunk_tokens();
+  const uint32_t chunk = chunk_tokens(step);
+  return (n_new(*step.batch, sequence) + chunk - 1) / chunk;
 }
 
 size_t AttentionStage::span_floats(const StepContext& step, uint32_t sequence) const {

@@ -48,7 +48,9 @@ class AttentionStage : public Stage {
   [[nodiscard]] const int32_t* blocks_of(const StepContext& step, uint32_t sequence) const;
 
   // Tokens of a sequence whose queries share one pass over the cache.
-  [[nodiscard]] uint32_t chunk_tokens() const;
+  // Of an item of so many query rows; of the step's items.
+  [[nodiscard]] uint32_t chunk_tokens(uint32_t n_rows) const;
+  [[nodiscard]] uint32_t chunk_tokens(const StepContext& step) const;
   [[nodiscard]] uint32_t group() const { return spec_.n_heads / slot_.n_kv_heads; }
 
   AttentionSpec spec_;

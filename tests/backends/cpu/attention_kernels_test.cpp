@@ -40,7 +40,7 @@ std::vector<float> gathered(const Kernels& kernels, const KvCache& kv, KvType ty
   std::vector<float> maximum(n_rows, 0), factors(n_rows);
   for (uint32_t t = 0; t < kAttendedTiles; ++t) {
     KvTile tile = kv.tile(0, place(blocks.data(), t), 0, kAttendedTiles * kTilePositions - 7);
-    tile.ahead = kv.distance(0, place(blocks.data(), t), place(blocks.data(), kAttendedTiles - 1));
+    kv.look_ahead(0, place(blocks.data(), t), place(blocks.data(), kAttendedTiles - 1), tile);
     tile.wanted_end = kTileGroups;
     const uint32_t end = t + 1 < kAttendedTiles ? kTilePositions : kTilePositions - 7;
     std::vector<float> scores(n_rows * kTilePositions);
