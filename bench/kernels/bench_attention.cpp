@@ -234,7 +234,7 @@ void run_all(std::string_view only, uint32_t head_dim, uint32_t n_kv_heads,
     for (const Named& type : kTypes) {
       if (!only_type.empty() && only_type != type.name) continue;
       Bench cached(kernels_of(isa), type, one, kTilesInCache);
-      for (const uint32_t n_rows : {1u, 2u, 4u, 8u, 16u, 64u}) cached.run(n_rows);
+      for (const uint32_t n_rows : {1u, 2u, 4u, 8u, 16u, 64u, 256u}) cached.run(n_rows);
       const auto n_blocks =
           static_cast<uint32_t>(kMemoryBytes / kTilePositions / head_dim / 4 / n_kv_heads);
       Bench(kernels_of(isa), type, slot, n_blocks).run(2);
