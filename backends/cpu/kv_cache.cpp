@@ -222,12 +222,13 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
   }
   const uint32_t g0 = tile.first / 2 * 2;  // values of bf16: even ones
   const uint64_t key_bytes = key_step(k_type_, slot.shape.k_head_dim);
-  uint32_t offset = (first.position + g0 * kKvLanes) % block_size_;
-  Head at = head(slot, {first.blocks, first.head, first.position + g0 * kKvLanes});
+  uint32_t offset = 0;
+  Head at{};
   for (uint32_t g = g0; g < tile.end; ++g, offset += kKvLanes) {
-    if (offset >= block_size_) {
-      offset = 0;
-      at = head(slot, {first.blocks, first.head, first.position + g * kKvLanes});
+    if (g == g0 || offset == block_size_) {
+      const uint32_t position = first.position + g * kKvLanes;
+      offset = position % block_size_;
+      at = head(slot, {first.blocks, first.head, position});
     }
     tile.keys[g] = at.first + offset * key_bytes;
     tile.values[g] = value(slot, at, offset);

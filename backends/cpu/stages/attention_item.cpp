@@ -271,7 +271,7 @@ void AttentionItem::run_rows(const KvTile& tile, uint32_t first, Range rows, con
     weigh({r, next}, first, seen_in(r, first), scores, into);
     scores += (next - r) * kTilePositions;
   }
-  accumulate(tile, first, rows, into.rows + rows.begin * row_stride_);
+  accumulate(tile, first, rows, foremost, last, into.rows + rows.begin * row_stride_);
 }
 
 // Scores of rows that see the same positions of the tile become probabilities.
@@ -304,11 +304,10 @@ void AttentionItem::add_biases(uint32_t row, uint32_t first, Range positions, fl
 // Rows whose probability of a position is 0 multiply it all the same, unless that gives NaN or what
 // they give depends on where the range ends; else the rows of each token, which see the same, go
 // alone. Rows that all see the same multiply just the neighbours of its ends besides.
-void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, float* out) {
-  const Range foremost = seen_in(rows.begin, first), last = seen_in(rows.end - 1, first);
+void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, Range foremost,
+                               Range last, float* out) {
   const Range all{foremost.begin, last.end};
   const bool whole = last.begin == 0 && foremost.end == kTilePositions;
-  const bool same = foremost.begin == last.begin && foremost.end == last.end;
   const AccumulateTile accumulate = kernels_.accumulate_tile[v_type_];
   const auto finite = [&](uint32_t begin, uint32_t end) {
     const ValuesFinite are_finite = kernels_.values_finite[v_type_];
@@ -316,8 +315,8 @@ void AttentionItem::accumulate(const KvTile& tile, uint32_t first, Range rows, f
   };
   const bool is_packed = tile.packed.first != nullptr;  // and finite
   if (whole || is_packed ||
-      (same ? finite(all.begin, all.begin + 1) && finite(all.end - 1, all.end)
-            : finite(all.begin, all.end))) {
+      (foremost == last ? finite(all.begin, all.begin + 1) && finite(all.end - 1, all.end)
+                        : finite(all.begin, all.end))) {
     return accumulate(tile, scores_, rows.end - rows.begin, all.begin, all.end, out, row_stride_);
   }
   for (uint32_t r = rows.begin, next; r < rows.end; r = next) {

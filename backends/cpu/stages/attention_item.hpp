@@ -96,7 +96,9 @@ class AttentionItem {
   void run_rows(const KvTile& tile, uint32_t first, Range rows, const Gathered& into);
   void weigh(Range rows, uint32_t first, Range own, float* scores, const Gathered& into) const;
   void add_biases(uint32_t row, uint32_t first, Range positions, float* scores) const;
-  void accumulate(const KvTile& tile, uint32_t first, Range rows, float* out);
+  // foremost, last: what the first and the last of the rows see of the tile.
+  void accumulate(const KvTile& tile, uint32_t first, Range rows, Range foremost, Range last,
+                  float* out);
   void fold(const Gathered& from, const Gathered& into) const;
   void finish(const Gathered& gathered) const;
 

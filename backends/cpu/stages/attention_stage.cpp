@@ -6,8 +6,8 @@ namespace bp::cpu {
 
 namespace {
 
-// Query rows of an item, about. Those of one share what reading a tile costs; the fewest where items
-// are few.
+// Query rows of an item, about. Those of one share what reading a tile costs; the fewest where
+// items are few.
 constexpr uint32_t kMostItemRows = 256, kFewestItemRows = 64;
 
 // With no more new tokens a sequence the items of a KV head write them themselves.
@@ -29,6 +29,10 @@ uint32_t longest_query(const bp_batch& batch) {
   uint32_t longest = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) longest = std::max(longest, n_new(batch, s));
   return longest;
+}
+
+uint32_t n_chunks(const bp_batch& batch, uint32_t sequence, uint32_t chunk_tokens) {
+  return (n_new(batch, sequence) + chunk_tokens - 1) / chunk_tokens;
 }
 
 // The sequence that an item belongs to, of items that are sequences in order: n_of(s) of each.
@@ -146,9 +150,10 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
   if (!spec_.attends) return {};
   const bool by_spans = splits(step);
   if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
+  const uint32_t chunk = chunk_tokens(step);
   uint32_t n = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    n += by_spans ? n_spans(step, s) : n_chunks(step, s);
+    n += by_spans ? n_spans(step, s) : n_chunks(batch, s, chunk);
   }
   // Many rows: the longest items first. Few, which memory bounds: neighbours to one worker, whose
   // kernels ask for the next head while they read one.
@@ -206,14 +211,14 @@ void AttentionStage::attend_items(const StepContext& step, const Worker& worker,
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
   const uint32_t chunk = chunk_tokens(step);
-  ItemsBySequence all([&](uint32_t s) { return n_chunks(step, s) * slot_.n_kv_heads; });
+  ItemsBySequence all([&](uint32_t s) { return n_chunks(batch, s, chunk) * slot_.n_kv_heads; });
   uint32_t last = kNoItem;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t item = all.seek(next), s = all.sequence();
     if (step.running[s] == 0) continue;
     const bool follows = next == last + 1;
     last = next;
-    const uint32_t chunks_before = n_chunks(step, s) - 1 - item / slot_.n_kv_heads;
+    const uint32_t chunks_before = n_chunks(batch, s, chunk) - 1 - item / slot_.n_kv_heads;
     const uint32_t first = batch.query_start[s] + chunks_before * chunk;
     const Range tokens{first, std::min(first + chunk, batch.query_start[s + 1])};
     AttentionItem(spec_, slot_, step, {s, tokens, item % slot_.n_kv_heads, writes},
@@ -226,11 +231,6 @@ Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
   const Range tokens = whole(*step.batch, sequence, 0).tokens;
   if (tokens.begin == tokens.end) return {0, 0};
   return AttentionItem::spans(spec_, *step.batch, sequence, tokens);
-}
-
-uint32_t AttentionStage::n_chunks(const StepContext& step, uint32_t sequence) const {
-  const uint32_t chunk = chunk_tokens(step);
-  return (n_new(*step.batch, sequence) + chunk - 1) / chunk;
 }
 
 size_t AttentionStage::span_floats(const StepContext& step, uint32_t sequence) const {

@@ -37,7 +37,6 @@ class AttentionStage : public Stage {
     return own.end - own.begin;
   }
   [[nodiscard]] float* gathered_of(const StepContext& step, uint32_t sequence) const;
-  [[nodiscard]] uint32_t n_chunks(const StepContext& step, uint32_t sequence) const;
   // What one span of a head gathers, and all spans of all heads.
   [[nodiscard]] size_t span_floats(const StepContext& step, uint32_t sequence) const;
   [[nodiscard]] size_t all_spans_floats(const StepContext& step, uint32_t sequence) const;
