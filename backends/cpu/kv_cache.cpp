@@ -14,15 +14,9 @@ constexpr uint32_t kMaxBlockSize = 1024;
 constexpr uint32_t kHalfPairs = kValuePairPositions / 2;
 
 // Of one head and position.
-uint64_t scales_bytes(KvType type, uint32_t head_dim) {
+uint64_t value_scales_bytes(KvType type, uint32_t head_dim) {
   if (!is_quantised(type)) return 0;
   return (head_dim + kKvScaleDims - 1) / kKvScaleDims * sizeof(uint16_t);
-}
-
-uint64_t key_rows(KvType type, uint32_t head_dim) {
-  if (type == KvType::kBF16) return 1;
-  if (type == KvType::kQ4_0) return (uint64_t{head_dim} + 7) / 8;
-  return type == KvType::kQ8_0 ? (uint64_t{head_dim} + 3) / 4 : head_dim;
 }
 
 // Calls f(first dimension, n, q[32], scale) for the dimensions of each scale.
@@ -71,12 +65,10 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
     Slot slot{};
     slot.shape = shape;
     slot.value_stride = static_cast<uint32_t>(
-        round_up(shape.v_head_dim, v_type == KvType::kQ4_0 ? kKvScaleDims : kKvLanes));
-    slot.key_scales =
-        key_rows(k_type, shape.k_head_dim) * block_size * key_step(k_type, shape.k_head_dim);
-    slot.values = slot.key_scales + block_size * scales_bytes(k_type, shape.k_head_dim);
-    slot.value_scales = slot.values + block_size * value_step(v_type, slot.value_stride);
-    slot.head_bytes = slot.value_scales + block_size * scales_bytes(v_type, shape.v_head_dim);
+        round_up(shape.v_head_dim, is_quantised(v_type) ? kKvScaleDims : kKvLanes));
+    slot.value_scales = key_bytes(k_type, shape.k_head_dim, block_size);
+    slot.values = slot.value_scales + block_size * value_scales_bytes(v_type, shape.v_head_dim);
+    slot.head_bytes = slot.values + block_size * value_step(v_type, slot.value_stride);
     slot.first_bytes = slot.head_bytes;
     if (packs && PackedTile::takes(shape.k_head_dim, shape.v_head_dim)) {
       slot.packed_dims = shape.k_head_dim;
@@ -210,9 +202,8 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
   const uint32_t from = std::max(begin, first.position) - first.position;
   const uint32_t to = std::min(end, first.position + kTilePositions) - first.position;
   KvTile tile{};
-  tile.key_stride = block_size_;
+  tile.block_size = block_size_;
   tile.value_stride = slot.value_stride;
-  tile.scale_stride = block_size_;
   tile.first = from / kKvLanes;
   tile.end = (to + kKvLanes - 1) / kKvLanes;
   if (is_packed(slot, first)) {
@@ -221,7 +212,7 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
     return tile;
   }
   const uint32_t g0 = tile.first / 2 * 2;  // values of bf16: even ones
-  const uint64_t key_bytes = key_step(k_type_, slot.shape.k_head_dim);
+  const uint32_t k_dims = slot.shape.k_head_dim;
   uint32_t offset = 0;
   Head at{};
   for (uint32_t g = g0; g < tile.end; ++g, offset += kKvLanes) {
@@ -230,9 +221,10 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
       offset = position % block_size_;
       at = head(slot, {first.blocks, first.head, position});
     }
-    tile.keys[g] = at.first + offset * key_bytes;
+    tile.keys[g] = at.first + key_offset(k_type_, k_dims, offset);
     tile.values[g] = value(slot, at, offset);
-    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.key_scales) + offset;
+    tile.key_scales[g] =
+        reinterpret_cast<const uint16_t*>(at.first + key_scale_offset(k_type_, k_dims, offset));
     tile.value_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.value_scales) + offset;
   }
   // Not beside the first half.
@@ -266,7 +258,7 @@ void KvCache::prefetch(uint32_t slot_index, const Place& place, uint32_t end) co
   if (slot.packed_dims == 0 || is_packed(slot, place)) return ask(at.first, slot.first_bytes);
   const uint32_t begin = place.position / kTilePositions * kTilePositions;
   const uint32_t n = std::min(end - begin, kTilePositions);
-  ask(at.first, round_up(n, kKvLanes) * key_step(k_type_, slot.shape.k_head_dim));
+  ask(at.first, key_bytes(k_type_, slot.shape.k_head_dim, round_up(n, kKvLanes)));
   for (uint32_t first = 0; first < n; first += kValuePairPositions) {
     const uint64_t n_pairs = (std::min(n - first, kValuePairPositions) + 1) / 2;
     for (uint32_t c = 0; c < slot.value_stride; c += kKvLanes) {
@@ -291,8 +283,7 @@ void KvCache::store_key(const Kernels& kernels, const Slot& slot, uint8_t* to, u
   if (k_type_ == KvType::kBF16) return store_key_pairs(kernels, n, keys, key);
   if (k_type_ == KvType::kF32) return scatter(key, n, block_size_, keys);
   if (is_quantised(k_type_)) {
-    return store_key_integers(kernels, n, keys,
-                              reinterpret_cast<uint16_t*>(to + slot.key_scales) + offset, key);
+    return store_key_integers(kernels, n, keys, to + key_scale_offset(k_type_, n, offset), key);
   }
   uint16_t narrow[64];
   for (uint32_t d = 0; d < n; d += 64) {
@@ -313,7 +304,7 @@ void KvCache::store_value(const Kernels& kernels, const Slot& slot, const Head& 
     return kernels.from_f32[static_cast<int>(v_type_)](from, values, n);
   }
   auto* scales = reinterpret_cast<uint16_t*>(to.first + slot.value_scales) + offset;
-  const uint64_t step = value_bytes_step(block_size_);
+  const uint64_t step = value_scale_step(v_type_, block_size_);
   quantize(kernels, v_type_, from, n, false,
            [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
              uint8_t bytes[kKvScaleDims];
@@ -323,18 +314,21 @@ void KvCache::store_value(const Kernels& kernels, const Slot& slot, const Head& 
                n_bytes = kKvScaleDims / 2;
                for (uint32_t i = 0; i < n_bytes; ++i) bytes[i] = nibbles(q[i], q[n_bytes + i]);
              }
-             for (uint32_t i = 0; i < n_bytes; i += kKvLanes, values += step) {
-               scatter(bytes + i, std::min(kKvLanes, n_bytes - i), kValueQuad, values);
+             for (uint32_t i = 0; i < n_bytes; i += kKvLanes) {
+               scatter(bytes + i, std::min(kKvLanes, n_bytes - i), kValueQuad,
+                       values + i / kKvLanes * kValueQuadBytes);
              }
+             values += step;
              scales[size_t{d} / kKvScaleDims * block_size_] = scale;
            });
 }
 
-void KvCache::store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys,
-                                 uint16_t* scales, const float* key) const {
-  const uint32_t word_dims = k_type_ == KvType::kQ8_0 ? 4 : 8;
+void KvCache::store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint8_t* scales,
+                                 const float* key) const {
+  const uint32_t word_dims = kKvScaleDims / key_words_of_scale(k_type_);
+  const uint32_t step = key_scale_step(k_type_);
   quantize(kernels, k_type_, key, n, true,
-           [&](uint32_t d, uint32_t part, const int8_t* q, uint16_t scale) {
+           [&](uint32_t, uint32_t part, const int8_t* q, uint16_t scale) {
              uint8_t bytes[kKvScaleDims];
              std::memcpy(bytes, q, sizeof bytes);
              for (uint32_t i = 0; word_dims == 8 && i < kKvScaleDims / 2; ++i) {
@@ -343,9 +337,10 @@ void KvCache::store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* ke
              }
              int32_t words[kKvScaleDims / 4];
              std::memcpy(words, bytes, sizeof words);
-             scatter(words, (part + word_dims - 1) / word_dims, block_size_,
-                     keys + size_t{d} / word_dims * block_size_ * sizeof(int32_t));
-             scales[size_t{d} / kKvScaleDims * block_size_] = scale;
+             scatter(words, (part + word_dims - 1) / word_dims, kKeyPositions, keys);
+             std::memcpy(scales, &scale, sizeof scale);
+             keys += step;
+             scales += step;
            });
 }
 

@@ -7,11 +7,8 @@
 // Keys of bf16 are [block_size / 16][k_head_dim / 2][16][2], values [block_size / 32]
 // [v_head_dim / 16][16][16][2], as kernel_table.hpp says.
 //
-// 8-bit keys are [k_head_dim / 4][block_size][4], 4-bit keys [k_head_dim / 8][block_size][4],
-// rounded up; their scales [k_head_dim / 32][block_size] as f16 follow them. 8-bit values are
-// [v_head_dim / 16][block_size / 4][16][4], four positions of a column side by side, 4-bit values
-// [v_head_dim / 32][block_size / 4][16][4] with another 16 columns in the high halves of the bytes;
-// their scales, [v_head_dim / 32][block_size], follow them.
+// Integers are as kKeyPositions says, with f16 scales: [block_size / 32] of those keys, the values'
+// scales [v_head_dim / 32][block_size], [v_head_dim / 32] of those values, rounded up.
 //
 // Blocks of one tile whose positions are all written may be packed (PackedTile). What packed blocks
 // of a run take lies together, so that it is read in one stream; the second half of a whole block's
@@ -107,9 +104,8 @@ class KvCache {
     uint32_t value_stride;  // elements
     uint32_t packed_dims;   // 0: blocks are never packed
     // Offsets within what a block holds of one head; keys are at 0.
-    uint64_t key_scales;
-    uint64_t values;
     uint64_t value_scales;
+    uint64_t values;
     uint64_t head_bytes;   // all of it
     uint64_t first_bytes;  // of its first part
     uint64_t block_bytes;
@@ -167,7 +163,7 @@ class KvCache {
   void store_value(const Kernels& kernels, const Slot& slot, const Head& to, uint32_t offset,
                    const float* from) const;
 
-  void store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint16_t* scales,
+  void store_key_integers(const Kernels& kernels, uint32_t n, uint8_t* keys, uint8_t* scales,
                           const float* key) const;
   static void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* keys, const float* key);
 

@@ -18,7 +18,7 @@ constexpr uint32_t kNibbleBytes = kKvScaleDims / 2;
 struct Kept {
   uint8_t* numbers;
   uint8_t* scales;        // of the first 32 dimensions, quantised types only
-  uint64_t scale_stride;  // to those of the next
+  uint64_t scale_stride;  // to those of the next 32
 };
 
 template <bool kToImage>
@@ -74,32 +74,35 @@ void move_quantised(const Kept& kept, uint32_t n, uint32_t block_bytes, uint8_t*
 
 template <bool kToImage>
 void move_key(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, uint8_t* row) {
-  const uint64_t word_stride = uint64_t{block_size} * sizeof(uint32_t);
+  const auto words_of = [&](uint32_t d) {
+    return kept.numbers + d / kKvScaleDims * uint64_t{key_scale_step(type)};
+  };
   switch (type) {
     case KvType::kF32:
-      return move_runs<kToImage>(kept.numbers, word_stride, row, 4, uint64_t{n} * 4);
+      return move_runs<kToImage>(kept.numbers, uint64_t{block_size} * 4, row, 4, uint64_t{n} * 4);
     case KvType::kF16:
-      return move_runs<kToImage>(kept.numbers, word_stride / 2, row, 2, uint64_t{n} * 2);
+      return move_runs<kToImage>(kept.numbers, uint64_t{block_size} * 2, row, 2, uint64_t{n} * 2);
     case KvType::kBF16:
       return move_runs<kToImage>(kept.numbers, kKvLanes * sizeof(uint32_t), row, 4,
                                  uint64_t{n} * 2);
     case KvType::kQ8_0:
       return move_quantised<kToImage>(
           kept, n, kQ8Bytes, row, [&](uint32_t d, uint32_t part, uint8_t* to) {
-            move_runs<kToImage>(kept.numbers + d / 4 * word_stride, word_stride, to, 4, part);
+            move_runs<kToImage>(words_of(d), kKeyWordBytes, to, 4, part);
           });
     case KvType::kQ4_0:
       return move_quantised<kToImage>(
           kept, n, kQ4Bytes, row, [&](uint32_t d, uint32_t part, uint8_t* to) {
-            move_key_nibbles<kToImage>(kept.numbers + d / 8 * word_stride, word_stride,
-                                       (part + 7) / 8, to);
+            move_key_nibbles<kToImage>(words_of(d), kKeyWordBytes, (part + 7) / 8, to);
           });
   }
 }
 
 template <bool kToImage>
 void move_value(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, uint8_t* row) {
-  const uint64_t bytes_step = value_bytes_step(block_size);
+  const auto quads_of = [&](uint32_t d) {
+    return kept.numbers + d / kKvScaleDims * value_scale_step(type, block_size);
+  };
   constexpr uint64_t kColumnBlockBytes =
       uint64_t{kValuePairPositions} * kKvLanes * sizeof(uint16_t);
   switch (type) {
@@ -117,15 +120,14 @@ void move_value(KvType type, const Kept& kept, uint32_t n, uint32_t block_size, 
       return move_quantised<kToImage>(
           kept, n, kQ8Bytes, row, [&](uint32_t d, uint32_t part, uint8_t* to) {
             for (uint32_t i = 0; i < part; i += kKvLanes) {
-              move_runs<kToImage>(kept.numbers + (d + i) / kKvLanes * bytes_step, kValueQuad,
-                                  to + i, 1, std::min(kKvLanes, part - i));
+              move_runs<kToImage>(quads_of(d) + i / kKvLanes * kValueQuadBytes, kValueQuad, to + i,
+                                  1, std::min(kKvLanes, part - i));
             }
           });
     case KvType::kQ4_0:
       return move_quantised<kToImage>(
           kept, n, kQ4Bytes, row, [&](uint32_t d, uint32_t, uint8_t* to) {
-            move_runs<kToImage>(kept.numbers + d / kKvScaleDims * bytes_step, kValueQuad, to, 1,
-                                kNibbleBytes);
+            move_runs<kToImage>(quads_of(d), kValueQuad, to, 1, kNibbleBytes);
           });
   }
 }
@@ -147,12 +149,14 @@ void KvCache::move_rows(uint32_t slot_index, bool is_value, int32_t block, uint8
     for (uint32_t offset = 0; offset < block_size_; ++offset) {
       uint8_t* const row = rows + (size_t{offset} * n_heads + h) * row_bytes;
       Kept kept;
-      kept.scale_stride = block_size_ * sizeof(uint16_t);
-      kept.scales = at.first + (is_value ? slot.value_scales : slot.key_scales) + offset * 2;
       if (is_value) {
+        kept.scale_stride = block_size_ * sizeof(uint16_t);
+        kept.scales = at.first + slot.value_scales + offset * sizeof(uint16_t);
         kept.numbers = value(slot, at, offset);
         move_value<kToImage>(v_type_, kept, slot.shape.v_head_dim, block_size_, row);
       } else {
+        kept.scale_stride = key_scale_step(k_type_);
+        kept.scales = at.first + key_scale_offset(k_type_, slot.shape.k_head_dim, offset);
         kept.numbers = at.first + key_offset(k_type_, slot.shape.k_head_dim, offset);
         move_key<kToImage>(k_type_, kept, slot.shape.k_head_dim, block_size_, row);
       }

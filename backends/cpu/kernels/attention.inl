@@ -27,7 +27,7 @@ inline void score_groups(const KvTile& tile, uint32_t group, const float* querie
     BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
       k[g] = Type::load(keys[g]);
       Rows::template ask_ahead<16 * Type::kBytes>(tile, keys[g]);
-      keys[g] += tile.key_stride;
+      keys[g] += tile.block_size;
     }
     BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
       const F32x16 q = broadcast(queries[m * query_stride + d]);

@@ -105,6 +105,28 @@ enum class KvType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
 inline constexpr uint32_t kKvTypes = 5;
 inline constexpr uint32_t kKvScaleDims = 32;
 
+// Integers of a head stand in the order in which kernels read them. Keys of kKeyPositions
+// positions: for each scale's dimensions the scales [kKeyPositions], then words of four bytes
+// [words][kKeyPositions], so that one instruction serves 16 positions. A word is four dimensions of
+// 8 bits or eight of 4 bits, the first four in the low halves of the bytes, each number plus 8.
+// Values: for each scale's columns, all of a block's positions, four at a time: those of 16 columns
+// [16][4], then of the next 16; of 4 bits one such [16][4] with the second 16 columns in the high
+// halves.
+inline constexpr uint32_t kKeyPositions = 32;
+inline constexpr uint32_t kKeyWordBytes = kKeyPositions * 4;
+inline constexpr uint32_t kKeyScaleBytes = kKeyPositions * 2;
+// From a scale's dimensions to the next scale's, and from four positions of a scale's columns to
+// the next four.
+[[nodiscard]] constexpr uint32_t key_words_of_scale(KvType type) {
+  return type == KvType::kQ4_0 ? kKvScaleDims / 8 : kKvScaleDims / 4;
+}
+[[nodiscard]] constexpr uint32_t key_scale_step(KvType type) {
+  return kKeyScaleBytes + key_words_of_scale(type) * kKeyWordBytes;
+}
+[[nodiscard]] constexpr uint32_t value_quad_bytes(KvType type) {
+  return type == KvType::kQ4_0 ? 64 : 128;
+}
+
 // Whole scales' dimensions of 8-bit and 4-bit keys and their queries are Hadamard-transformed:
 // trained models' keys stand out in few dimensions, at the cost of the others' bits. On SmolLM2 the
 // error of the logits is a third.
@@ -306,11 +328,11 @@ using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const void* pa
 // exponent and the mantissa, stands as it is; the upper one, s0000kkk, is the nibble skkk. What has
 // an exponent below the base stands apart, and 0 in its place.
 //   bases u8[2][n_dims], the ends u16[n_pieces] of each piece's part of what stands apart, that
-//   itself, by its place, with room for one number in 256, padding to 64 bytes; then KvTile's vectors
-//   of 32 numbers, two sides in turn: keys [2][n_dims / 2][2 groups], then values [2][n_dims / 32]
-//   [16][2 times 16 columns]: of each four the lower bytes u8[2][64], then the nibbles u8[64], the
-//   lower ones those of the first 64. Lower and upper bytes of 64, interleaved in each 16, are two
-//   vectors.
+//   itself, by its place, with room for one number in 256, padding to 64 bytes; then KvTile's
+//   vectors of 32 numbers, two sides in turn: keys [2][n_dims / 2][2 groups], then values
+//   [2][n_dims / 32] [16][2 times 16 columns]: of each four the lower bytes u8[2][64], then the
+//   nibbles u8[64], the lower ones those of the first 64. Lower and upper bytes of 64, interleaved
+//   in each 16, are two vectors.
 // Pieces: keys of two groups; values of half a tile, 32 columns.
 struct PackedTile {
   struct Apart {
@@ -354,26 +376,20 @@ struct PackedTile {
 };
 
 // One tile of the cache as one KV head sees it: for each group of 16 positions the first element of
-// its keys [head_dim][key_stride] and of its values [16][value_stride]. Of 8-bit keys four
-// dimensions lie together, [head_dim / 4][key_stride][4], so that one instruction serves 16
-// positions; of 4-bit keys eight, [head_dim / 8][key_stride][4], the first four in the low halves
-// of the bytes, each number plus 8. Of 32 columns of 4-bit values the first 16 are in the low
-// halves of 16 bytes. Scales lie [head_dim / 32][scale_stride]. Groups that hold no position in
-// [first, end) are never read. Keys and values of bf16 lie as kKeyPairDims says; values[g] of an
-// even g is where 32 positions begin.
+// its keys [head_dim][block_size] and of its values [16][value_stride]. Integers lie as
+// kKeyPositions says, keys and values of bf16 as kKeyPairDims does; values[g] of an even g is where
+// 32 positions begin. Groups that hold no position in [first, end) are never read.
 struct KvTile {
   PackedTile packed;  // in place of keys and values, which are null then
   const void* keys[kTileGroups];
   const void* values[kTileGroups];
-  const uint16_t* key_scales[kTileGroups];    // f16, of 8-bit and 4-bit keys
-  const uint16_t* value_scales[kTileGroups];  // f16, of 8-bit and 4-bit values
-  // Elements from one dimension to the next (8-bit: four dimensions, 4-bit: eight): the block size.
-  uint32_t key_stride;
-  // value_dim rounded up to 16, of 4-bit values to 32: of floats the elements from one position to
-  // the next. Of integers 16 bytes for each position of the block come before the next columns.
+  const uint16_t* key_scales[kTileGroups];    // f16, of integers
+  const uint16_t* value_scales[kTileGroups];  // f16, of integers: [columns / 32][block_size]
+  uint32_t block_size;
+  // value_dim rounded up to 16, of integers to 32: of floats the elements from one position to the
+  // next.
   uint32_t value_stride;
-  uint32_t scale_stride;  // the block size
-  uint32_t first, end;    // groups [first, end) are read
+  uint32_t first, end;  // groups [first, end) are read
   // Bytes from whatever is read to what takes its place in what is read after the tile: score_tile
   // and accumulate_tile ask the caches for that while they go. From the second half of values on,
   // the second one.

@@ -304,6 +304,19 @@ inline int32_t reduce_add(I32x16 x) {
   const __m128i c = _mm_add_epi32(b, _mm_shuffle_epi32(b, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(c, _mm_shuffle_epi32(c, 0xb1)));
 }
+// Lane i: the largest of x[i]. What other lanes hold is not said.
+inline I32x16 reduce_max_each(const I32x16 (&x)[4]) {
+  __m256i halves[4];
+  BP_UNROLL for (int i = 0; i < 4; ++i) halves[i] = _mm256_max_epi32(x[i].a, x[i].b);
+  const __m256i ab = _mm256_max_epi32(_mm256_unpacklo_epi32(halves[0], halves[1]),
+                                      _mm256_unpackhi_epi32(halves[0], halves[1]));
+  const __m256i cd = _mm256_max_epi32(_mm256_unpacklo_epi32(halves[2], halves[3]),
+                                      _mm256_unpackhi_epi32(halves[2], halves[3]));
+  const __m256i all =
+      _mm256_max_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+  const __m256i most = _mm256_max_epi32(all, _mm256_permute2x128_si256(all, all, 1));
+  return {most, most};
+}
 // Lane 2 i and lane 2 i + 1 change places.
 inline I32x16 swap_neighbours(I32x16 x) {
   return {_mm256_shuffle_epi32(x.a, 0xb1), _mm256_shuffle_epi32(x.b, 0xb1)};
@@ -351,16 +364,23 @@ inline void store_i8(int8_t* p, I32x16 x) {
   const __m128i bytes = _mm_packs_epi16(low, _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
-// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
-inline void store_counts(uint8_t* p, I32x16 x) {
+// 64 integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+inline void store_counts(uint8_t* p, const I32x16 (&x)[4]) {
+  BP_UNROLL for (int i = 0; i < 4; i += 2, p += 32) {
+    const I32x16 low = x[i], high = x[i + 1];
 #ifdef __AVXVNNI__
-  const __m256i words = saturated_shorts(x);
-  const __m128i low = _mm256_castsi256_si128(words);
-  const __m128i bytes = _mm_packus_epi16(low, _mm256_extracti128_si256(words, 1));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+    const __m256i bytes =
+        _mm256_packus_epi16(_mm256_packs_epi32(low.a, low.b), _mm256_packs_epi32(high.a, high.b));
 #else
-  store_i8(reinterpret_cast<int8_t*>(p), sub(x, broadcast_int(kCountsMiddle)));
+    const I32x16 middle = broadcast_int(kCountsMiddle);
+    const I32x16 less = sub(low, middle), more = sub(high, middle);
+    const __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(less.a, less.b), _mm256_packs_epi32(more.a, more.b));
 #endif
+    // By lanes of 128 bits: four bytes each of low.a, low.b, high.a and high.b.
+    const __m256i words = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(bytes, words));
+  }
 }
 
 inline U8x64 load_bytes(const uint8_t* p) {

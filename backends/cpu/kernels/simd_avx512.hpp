@@ -272,6 +272,17 @@ inline int32_t reduce_max(I32x16 x) {
 inline int32_t reduce_add(I32x16 x) {
   return _mm512_reduce_add_epi32(x.v);
 }
+// Lane i: the largest of x[i]. What other lanes hold is not said.
+inline I32x16 reduce_max_each(const I32x16 (&x)[4]) {
+  const __m512i ab = _mm512_max_epi32(_mm512_unpacklo_epi32(x[0].v, x[1].v),
+                                      _mm512_unpackhi_epi32(x[0].v, x[1].v));
+  const __m512i cd = _mm512_max_epi32(_mm512_unpacklo_epi32(x[2].v, x[3].v),
+                                      _mm512_unpackhi_epi32(x[2].v, x[3].v));
+  const __m512i quarters =
+      _mm512_max_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  const __m512i halves = _mm512_max_epi32(quarters, _mm512_shuffle_i32x4(quarters, quarters, 0x4e));
+  return {_mm512_max_epi32(halves, _mm512_shuffle_i32x4(halves, halves, 0xb1))};
+}
 // Lane 2 i and lane 2 i + 1 change places.
 inline I32x16 swap_neighbours(I32x16 x) {
   return {_mm512_shuffle_epi32(x.v, static_cast<_MM_PERM_ENUM>(0xb1))};
@@ -301,10 +312,13 @@ inline I32x16 to_int(F32x16 x) {
 inline void store_i8(int8_t* p, I32x16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
 }
-// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
-inline void store_counts(uint8_t* p, I32x16 x) {
-  const __m512i positive = _mm512_max_epi32(x.v, _mm512_setzero_si512());
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(positive));
+// 64 integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+inline void store_counts(uint8_t* p, const I32x16 (&x)[4]) {
+  const __m512i words = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i low = _mm512_packus_epi32(x[0].v, x[1].v);
+  const __m512i high = _mm512_packus_epi32(x[2].v, x[3].v);
+  const __m512i bytes = _mm512_packus_epi16(low, high);  // by lanes of 128 bits
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(words, bytes));
 }
 inline void store_ints(int32_t* p, I32x16 x) {
   _mm512_storeu_si512(p, x.v);
@@ -387,10 +401,20 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot(sum, w, a);
 }
-// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts. In place, without
-// the moves between registers that gcc 12 gives the intrinsic in a loop.
+inline I32x16 dot(I32x16 sum, U8x64 w, I32x16 a) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(w.v), "v"(a.v));
+  return sum;
+}
+inline I32x16 dot_signed(I32x16 sum, U8x64 w, I32x16 a) {
+  return dot(sum, w, a);
+}
+// sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts. In place, without the moves
+// between registers that gcc 12 gives the intrinsic in a loop, and counts from memory, which loads
+// spread for nothing: of those that were just stored there it shuffles each from its register.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(_mm512_set1_epi32(*counts)), "v"(w.v));
+  __m512i four;
+  asm("vpbroadcastd %1, %0" : "=v"(four) : "m"(*counts));
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(four), "v"(w.v));
   return sum;
 }
 

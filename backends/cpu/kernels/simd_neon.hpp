@@ -284,6 +284,15 @@ inline int32_t reduce_max(I32x16 x) {
 inline int32_t reduce_add(I32x16 x) {
   return vaddvq_s32(vaddq_s32(vaddq_s32(x.v[0], x.v[1]), vaddq_s32(x.v[2], x.v[3])));
 }
+// Lane i: the largest of x[i]. What other lanes hold is not said.
+inline I32x16 reduce_max_each(const I32x16 (&x)[4]) {
+  const auto quarter = [](I32x16 y) {
+    return vmaxq_s32(vmaxq_s32(y.v[0], y.v[1]), vmaxq_s32(y.v[2], y.v[3]));
+  };
+  const int32x4_t most = vpmaxq_s32(vpmaxq_s32(quarter(x[0]), quarter(x[1])),
+                                    vpmaxq_s32(quarter(x[2]), quarter(x[3])));
+  return {{most, most, most, most}};
+}
 // Lane 2 i and lane 2 i + 1 change places.
 inline I32x16 swap_neighbours(I32x16 x) {
   return quarters<I32x16>([&](int i) { return vrev64q_s32(x.v[i]); });
@@ -332,9 +341,11 @@ inline void store_i8(int8_t* p, I32x16 x) {
   vst1q_s8(p, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
 }
 
-// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
-inline void store_counts(uint8_t* p, I32x16 x) {
-  store_i8(reinterpret_cast<int8_t*>(p), sub(x, broadcast_int(kCountsMiddle)));
+// 64 integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+inline void store_counts(uint8_t* p, const I32x16 (&x)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    store_i8(reinterpret_cast<int8_t*>(p) + 16 * i, sub(x[i], broadcast_int(kCountsMiddle)));
+  }
 }
 
 inline U8x64 load_bytes(const uint8_t* p) {

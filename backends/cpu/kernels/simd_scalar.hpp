@@ -292,6 +292,12 @@ inline int32_t reduce_add(I32x16 x) {
   for (int i = 0; i < 16; ++i) y += x.v[i];
   return y;
 }
+// Lane i: the largest of x[i]. What other lanes hold is not said.
+inline I32x16 reduce_max_each(const I32x16 (&x)[4]) {
+  I32x16 y = broadcast_int(0);
+  for (int i = 0; i < 4; ++i) y.v[i] = reduce_max(x[i]);
+  return y;
+}
 // Lane 2 i and lane 2 i + 1 change places.
 inline I32x16 swap_neighbours(I32x16 x) {
   I32x16 y;
@@ -329,10 +335,11 @@ __attribute__((noinline)) inline void store_i8(int8_t* p, I32x16 x) {
     p[i] = static_cast<int8_t>(x.v[i] < -128 ? -128 : x.v[i] > 127 ? 127 : x.v[i]);
   }
 }
-// Integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
-__attribute__((noinline)) inline void store_counts(uint8_t* p, I32x16 x) {
-  for (int i = 0; i < 16; ++i) {
-    p[i] = static_cast<uint8_t>(x.v[i] < 0 ? 0 : x.v[i] > 255 ? 255 : x.v[i]);
+// 64 integers from 0 to 254 as dot_counts takes them: less kCountsMiddle.
+__attribute__((noinline)) inline void store_counts(uint8_t* p, const I32x16 (&x)[4]) {
+  for (int i = 0; i < 64; ++i) {
+    const int32_t y = x[i / 16].v[i % 16];
+    p[i] = static_cast<uint8_t>(y < 0 ? 0 : y > 255 ? 255 : y);
   }
 }
 

@@ -4,7 +4,9 @@
 #if defined(__clang__)
 #define BP_UNROLL _Pragma("clang loop unroll(full)")
 #define BP_UNROLL_TWO _Pragma("clang loop unroll_count(2)")
+#define BP_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #else
 #define BP_UNROLL _Pragma("GCC unroll 16")
 #define BP_UNROLL_TWO _Pragma("GCC unroll 2")
+#define BP_NO_UNROLL _Pragma("GCC unroll 1")
 #endif

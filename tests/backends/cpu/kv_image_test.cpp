@@ -46,10 +46,12 @@ struct Filled {
     kv.export_block(*images, 0, block, image.data());
     return image;
   }
-  // What the block holds of head 0.
+  // What the block holds of head 0, which begins with scales where there are some.
   [[nodiscard]] Bytes kept(int32_t block) const {
     const int32_t blocks[] = {block, block};
-    const auto* begin = static_cast<const uint8_t*>(kv.tile(0, {blocks, 0, 0}, 0, 1).keys[0]);
+    const KvTile tile = kv.tile(0, {blocks, 0, 0}, 0, 1);
+    const auto* begin = reinterpret_cast<const uint8_t*>(tile.key_scales[0]);
+    EXPECT_LE(begin, static_cast<const uint8_t*>(tile.keys[0]));
     return {begin, begin + kv.block_bytes(0) / kHeads};
   }
 

@@ -450,9 +450,9 @@ TEST_F(CpuStepDuties, MemoryNamesWhatABlockTakes) {
             uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (32 + 16) * 2);
   Model narrow({cpu_factories().back(), BP_DTYPE_F32, {BP_DTYPE_Q8_0, BP_DTYPE_Q8_0}});
   EXPECT_EQ(narrow.memory().k_dtype, BP_DTYPE_Q8_0);
-  // And a scale each of keys and values.
+  // Of integers 32, and a scale each of keys and values.
   EXPECT_EQ(narrow.memory().block_bytes[0],
-            uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (8 + 2 + 16 + 2));
+            uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads * 64 * (8 + 2 + 32 + 2));
   // Blocks of f16 are never packed.
   EXPECT_EQ(info.packed_block_bytes[0], info.block_bytes[0]);
   EXPECT_GT(info.available_bytes, 0u);
