@@ -77,6 +77,12 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
           slot.first_bytes + kValuePairPositions * value_step(v_type, slot.value_stride);
     }
     slot.block_bytes = shape.n_kv_heads * slot.head_bytes;
+    for (uint32_t offset = 0; offset < block_size; offset += kKvLanes) {
+      slot.groups.push_back({key_offset(k_type, shape.k_head_dim, offset),
+                             key_scale_offset(k_type, shape.k_head_dim, offset),
+                             slot.values + value_offset(v_type, slot.value_stride, offset),
+                             slot.value_scales + offset * sizeof(uint16_t)});
+    }
     slots_.push_back(std::move(slot));
   }
 }
@@ -99,7 +105,7 @@ uint64_t KvCache::packed_block_bytes(uint32_t group) const {
 uint64_t KvCache::bytes_of(uint64_t n_tokens) const {
   uint64_t bytes = 0;
   for (uint32_t g = 0; g < n_groups_; ++g) bytes += block_bytes(g);
-  return (n_tokens + block_size_ - 1) / block_size_ * bytes;
+  return (n_tokens + block_size_ - 1) / uint32_t{block_size_} * bytes;
 }
 
 Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
@@ -212,20 +218,18 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
     return tile;
   }
   const uint32_t g0 = tile.first / 2 * 2;  // values of bf16: even ones
-  const uint32_t k_dims = slot.shape.k_head_dim;
-  uint32_t offset = 0;
-  Head at{};
-  for (uint32_t g = g0; g < tile.end; ++g, offset += kKvLanes) {
-    if (g == g0 || offset == block_size_) {
+  const Slot::Group *group = nullptr, *const groups_end = slot.groups.data() + slot.groups.size();
+  const uint8_t* block = nullptr;
+  for (uint32_t g = g0; g < tile.end; ++g, ++group) {
+    if (g == g0 || group == groups_end) {
       const uint32_t position = first.position + g * kKvLanes;
-      offset = position % block_size_;
-      at = head(slot, {first.blocks, first.head, position});
+      group = slot.groups.data() + position % block_size_ / kKvLanes;
+      block = head(slot, {first.blocks, first.head, position}).first;
     }
-    tile.keys[g] = at.first + key_offset(k_type_, k_dims, offset);
-    tile.values[g] = value(slot, at, offset);
-    tile.key_scales[g] =
-        reinterpret_cast<const uint16_t*>(at.first + key_scale_offset(k_type_, k_dims, offset));
-    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(at.first + slot.value_scales) + offset;
+    tile.keys[g] = block + group->keys;
+    tile.values[g] = block + group->values;
+    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(block + group->key_scales);
+    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(block + group->value_scales);
   }
   // Not beside the first half.
   if (slot.packed_dims != 0) tile.values[2] = head(slot, first).second;

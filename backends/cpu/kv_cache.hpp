@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/divisor.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backplane/batch.h"
 #include "backplane/kv_images.hpp"
@@ -40,7 +41,7 @@ class KvCache {
   KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size, KvType k_type,
           KvType v_type, const Kernels* packer = nullptr);
 
-  [[nodiscard]] uint32_t block_size() const { return block_size_; }
+  [[nodiscard]] Divisor block_size() const { return block_size_; }
   [[nodiscard]] KvType k_type() const { return k_type_; }
   [[nodiscard]] KvType v_type() const { return v_type_; }
   [[nodiscard]] const bp_kv_slot& slot(uint32_t i) const { return slots_[i].shape; }
@@ -109,6 +110,12 @@ class KvCache {
     uint64_t head_bytes;   // all of it
     uint64_t first_bytes;  // of its first part
     uint64_t block_bytes;
+    // Where 16 positions each of a block that is not packed begin; of packing slots' values only
+    // the first half.
+    struct Group {
+      uint64_t keys, key_scales, values, value_scales;
+    };
+    std::vector<Group> groups;
     AlignedBuffer blocks;
     std::vector<uint8_t> is_packed;  // [n_blocks, n_kv_heads]
     [[nodiscard]] size_t index(int32_t block, uint32_t head) const {
@@ -125,7 +132,7 @@ class KvCache {
   [[nodiscard]] Head head(const Slot& slot, int32_t block, uint32_t head) const {
     const auto index = static_cast<uint32_t>(block);
     const uint32_t first = index / run_blocks_ * run_blocks_, nth = index - first;
-    const uint64_t n_run = std::min(run_blocks_, n_blocks_[slot.shape.group] - first);
+    const uint64_t n_run = std::min<uint32_t>(run_blocks_, n_blocks_[slot.shape.group] - first);
     uint8_t* const run =
         slot.blocks.data() + first * slot.block_bytes + head * n_run * slot.head_bytes;
     return {run + nth * slot.first_bytes,
@@ -169,8 +176,8 @@ class KvCache {
 
   std::vector<Slot> slots_;
   uint32_t n_groups_;
-  uint32_t block_size_;
-  uint32_t run_blocks_;
+  Divisor block_size_;
+  Divisor run_blocks_;
   KvType k_type_;
   KvType v_type_;
   const Kernels* packer_;

@@ -86,10 +86,14 @@ AttentionItem::AttentionItem(const AttentionSpec& spec, const bp_kv_slot& slot,
   floats += gathered_floats(n_rows_, slot);
   hidden_ = reinterpret_cast<uint16_t*>(floats);
   unpacked_ = reinterpret_cast<uint16_t*>(floats + hidden_floats(slot));
-  read_ = {seen(0).begin, seen(n_rows_ - 1).end};
+  const auto seen_by_token = [&](uint32_t token) {
+    return seen_by(spec, *step.batch, place.sequence, token);
+  };
+  read_ = {seen_by_token(place.tokens.begin).begin, seen_by_token(place.tokens.end - 1).end};
 }
 
 Range AttentionItem::seen(uint32_t row) const {
+  if (is_one_token()) return read_;
   return seen_by(spec_, *step_.batch, place_.sequence, token(row));
 }
 
@@ -187,7 +191,7 @@ void AttentionItem::gather(uint32_t span, const Gathered& into) {
 // What a worker reads after the block of a position, in the order in which it gets items: the next
 // block, after the last one the first one of the next head, of the next sequence after the last.
 AttentionItem::NextRead AttentionItem::after_block(uint32_t position) const {
-  const uint32_t block_size = step_.kv->block_size();
+  const Divisor block_size = step_.kv->block_size();
   const uint32_t next = (position / block_size + 1) * block_size;
   if (next < read_.end) return {kept_at(next), read_.end};
   if (place_.kv_head + 1 < slot_.n_kv_heads) {

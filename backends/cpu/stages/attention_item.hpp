@@ -57,6 +57,7 @@ class AttentionItem {
 
  private:
   [[nodiscard]] uint32_t token(uint32_t row) const { return place_.tokens.begin + row / group_; }
+  [[nodiscard]] bool is_one_token() const { return n_rows_ == group_; }
   // Of the rows of its token.
   [[nodiscard]] uint32_t end_of_token(uint32_t row) const { return (row / group_ + 1) * group_; }
   [[nodiscard]] uint32_t query_head(uint32_t row) const {
@@ -107,8 +108,8 @@ class AttentionItem {
   const StepContext& step_;
   const Kernels& kernels_;
   Place place_;
-  Range read_{};    // positions
-  uint32_t group_;  // query heads of a KV head
+  Range read_{};   // positions
+  Divisor group_;  // query heads of a KV head
   uint32_t n_rows_;
   bool unpacks_;         // packed tiles, since so many rows read them again and again
   int k_type_, v_type_;  // of the kernels
