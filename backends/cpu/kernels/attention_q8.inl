@@ -24,8 +24,11 @@ struct Words4 {
     parts[1] = bits_of<4, 4, 0>(both);
   }
   template <class Word>
-  static I32x16 add(I32x16 sum, U8x64 integers, Word factors) {
-    return dot(sum, integers, factors);
+  static I32x16 add(I32x16 sum, U8x64 integers, Word word) {
+    return dot(sum, integers, word);
+  }
+  static I32x16 add(I32x16 sum, U8x64 integers, const int32_t* word) {
+    return add(sum, integers, shared_word(word));
   }
 };
 
@@ -37,8 +40,8 @@ struct Keys8 {
     parts[0] = prepare_signed(load_bytes(words));
   }
   template <class Word>
-  static I32x16 add(I32x16 sum, U8x64 keys, Word query) {
-    return dot_signed(sum, keys, query);
+  static I32x16 add(I32x16 sum, U8x64 keys, Word word) {
+    return dot_signed(sum, keys, word);
   }
   // What a sum begins with, given -128 times the query's sum of integers.
   static int32_t begin(int32_t offset) { return kSignedAsUnsigned ? offset : 0; }
@@ -95,13 +98,9 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
       BP_UNROLL for (uint32_t m = 0; m < M; ++m) {
         const QueryRecord query{records + m * query_stride};
         BP_UNROLL for (uint32_t p = 0; p < kParts; ++p) {
-          const int32_t* word = query.word(k * kParts + p);
+          const auto word = shared_word(query.word(k * kParts + p));
           BP_UNROLL for (uint32_t g = 0; g < G; ++g) {
-            if constexpr (G == 1) {
-              all[m][g] = Keys::add(all[m][g], keys[g][p], word);
-            } else {  // read once for all
-              all[m][g] = Keys::add(all[m][g], keys[g][p], broadcast_int(*word));
-            }
+            all[m][g] = Keys::add(all[m][g], keys[g][p], word);
           }
         }
       }

@@ -401,6 +401,11 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot(sum, w, a);
 }
+// Four bytes that several products read.
+inline I32x16 shared_word(const int32_t* a) {
+  return broadcast_int(*a);
+}
+// sum[i] += w[4i..4i+3] . the four signed bytes of a[i].
 inline I32x16 dot(I32x16 sum, U8x64 w, I32x16 a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(w.v), "v"(a.v));
   return sum;

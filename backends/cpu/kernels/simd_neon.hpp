@@ -395,6 +395,10 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot_signed(sum, w, *a);
 }
+// Four bytes that several products read.
+inline int32_t shared_word(const int32_t* a) {
+  return *a;
+}
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
   return dot_signed(sum, w, *counts);
 }

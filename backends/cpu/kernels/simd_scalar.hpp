@@ -420,6 +420,10 @@ inline I32x16 dot(I32x16 sum, U8x64 w, const int32_t* a) {
 inline I32x16 dot_signed(I32x16 sum, U8x64 w, const int32_t* a) {
   return dot_signed(sum, w, *a);
 }
+// Four bytes that several products read.
+inline int32_t shared_word(const int32_t* a) {
+  return *a;
+}
 // sum[i] += the signed bytes w[4i..4i+3] . the four bytes of counts.
 inline I32x16 dot_counts(I32x16 sum, U8x64 w, const int32_t* counts) {
   add_dot<HalfSignedBytes, uint8_t>(sum, w, *counts);
