@@ -10,7 +10,7 @@ class Divisor {
  public:
   explicit Divisor(uint32_t n)
       : n_(n), shift_(std::has_single_bit(n) ? std::countr_zero(n) : kNone) {}
-  [[nodiscard]] operator uint32_t() const { return n_; }  // NOLINT(*-explicit-*): stands for it
+  [[nodiscard]] operator uint32_t() const { return n_; }  // NOLINT: implicit
 
   friend uint32_t operator/(uint32_t x, Divisor by) {
     return by.shift_ != kNone ? x >> by.shift_ : x / by.n_;

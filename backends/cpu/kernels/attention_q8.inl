@@ -123,7 +123,7 @@ inline void score_groups_q8(const KvTile& tile, uint32_t group, const float* que
   }
 }
 
-// In the order in which keys lie, as memory is read faster.
+// In the order in which keys lie: memory is read faster.
 template <class Keys, class Rows>
 inline void score_rows_q8(const KvTile& tile, const float* queries, size_t query_stride,
                           uint32_t head_dim, float* scores) {

@@ -26,27 +26,26 @@ __attribute__((always_inline)) inline void ask_next(const uint8_t* wanted) {
   __builtin_prefetch(wanted, 0, kAsksBothLevels<T> ? 2 : 3);
 }
 constexpr uint32_t kNearBytes = 2048;
-template <Tuning T, bool kAgain = false>
+template <Tuning T>
 __attribute__((always_inline)) inline void ask_near(const void* read) {
-  if constexpr (kAgain || kAsksBothLevels<T>) {
+  if constexpr (kAsksBothLevels<T>) {
     __builtin_prefetch(static_cast<const uint8_t*>(read) + kNearBytes);
   }
 }
 
-// The same for kBytes at `from`: what takes their place in what is read after the tile. kAgain:
-// lines are asked for faster than the first level takes them, and some are forgotten.
-template <Tuning T, uint32_t kBytes, bool kAgain = false>
+// The same for kBytes at `from`: what takes their place in what is read after the tile.
+template <Tuning T, uint32_t kBytes>
 __attribute__((always_inline)) inline void ask_ahead(ptrdiff_t ahead, const void* from) {
   constexpr uint32_t kLine = 64;
   const auto* read = static_cast<const uint8_t*>(from);
   BP_UNROLL for (uint32_t i = 0; i < kBytes; i += kLine) {
     ask_next<T>(read + ahead + i);
-    ask_near<T, kAgain>(read + i);
+    ask_near<T>(read + i);
   }
 }
-template <Tuning T, uint32_t kBytes, bool kAgain = false>
+template <Tuning T, uint32_t kBytes>
 __attribute__((always_inline)) inline void ask_ahead(const KvTile& tile, const void* from) {
-  ask_ahead<T, kBytes, kAgain>(tile.ahead, from);
+  ask_ahead<T, kBytes>(tile.ahead, from);
 }
 
 // Where rows that are computed together stand among those that meet a tile: alone or first they
@@ -68,9 +67,9 @@ struct FewRows {
   static constexpr uint32_t kColumnVectors = kManyRegisters && kAlone && M <= 2 ? 8 : kVectors;
 
   // By the tile, or as far ahead.
-  template <uint32_t kBytes, bool kAgain = false, class Ahead>
+  template <uint32_t kBytes, class Ahead>
   __attribute__((always_inline)) static void ask_ahead(const Ahead& ahead, const void* from) {
-    if constexpr (kAsks) BP_CPU_ISA::ask_ahead<T, kBytes, kAgain>(ahead, from);
+    if constexpr (kAsks) BP_CPU_ISA::ask_ahead<T, kBytes>(ahead, from);
   }
 };
 
