@@ -16,8 +16,8 @@ constexpr uint32_t kFewRows = 4;
 template <Tuning T>
 constexpr bool kAsksBothLevels = T != Tuning::kZen5;
 
-// Of so many rows all ask for the next tile, of more the first ones: where lines are asked for in
-// the first level alone, it forgets some. (Measured.)
+// Of so many rows all ask for the next tile, of more the first ones: of what is asked for in the
+// first level alone some is not there yet, or no longer. (Measured.)
 template <Tuning T>
 constexpr uint32_t kAskingRows = kAsksBothLevels<T> ? 0 : 4 * kFewRows;
 

@@ -115,14 +115,14 @@ inline constexpr uint32_t kKvScaleDims = 32;
 inline constexpr uint32_t kKeyPositions = 32;
 inline constexpr uint32_t kKeyWordBytes = kKeyPositions * 4;
 inline constexpr uint32_t kKeyScaleBytes = kKeyPositions * 2;
-// From a scale's dimensions to the next scale's, and from four positions of a scale's columns to
-// the next four.
 [[nodiscard]] constexpr uint32_t key_words_of_scale(KvType type) {
   return type == KvType::kQ4_0 ? kKvScaleDims / 8 : kKvScaleDims / 4;
 }
+// Bytes from a scale's dimensions to the next scale's.
 [[nodiscard]] constexpr uint32_t key_scale_step(KvType type) {
   return kKeyScaleBytes + key_words_of_scale(type) * kKeyWordBytes;
 }
+// Of a scale's columns, from four positions to the next four.
 [[nodiscard]] constexpr uint32_t value_quad_bytes(KvType type) {
   return type == KvType::kQ4_0 ? 64 : 128;
 }
@@ -330,7 +330,7 @@ using Bf16Dot = void (*)(const Bf16Weights& w, uint32_t n_w_rows, const void* pa
 //   bases u8[2][n_dims], the ends u16[n_pieces] of each piece's part of what stands apart, that
 //   itself, by its place, with room for one number in 256, padding to 64 bytes; then KvTile's
 //   vectors of 32 numbers, two sides in turn: keys [2][n_dims / 2][2 groups], then values
-//   [2][n_dims / 32] [16][2 times 16 columns]: of each four the lower bytes u8[2][64], then the
+//   [2][n_dims / 32][16][2 times 16 columns]: of each four the lower bytes u8[2][64], then the
 //   nibbles u8[64], the lower ones those of the first 64. Lower and upper bytes of 64, interleaved
 //   in each 16, are two vectors.
 // Pieces: keys of two groups; values of half a tile, 32 columns.
