@@ -316,13 +316,14 @@ inline void ask_for_scales(const KvTile& tile, uint32_t column, uint32_t first, 
   }
 }
 
-// All weights first: what waits for one another of 32 columns does not for those of others.
+// All units first: what waits for one another of 32 columns does not for those of others.
 template <class Values, class Rows>
 __attribute__((noinline)) void accumulate_rows_q8(const KvTile& tile, const float* probabilities,
                                                   uint32_t first, uint32_t end, float* out,
                                                   size_t out_stride) {
   constexpr uint32_t kWide = kScalesTogether * kKvScaleDims;
-  constexpr bool kInTurn = Rows::kRows <= 2;  // with products, so that memory is not left idle
+  // Few rows' weights in turn with products, so that memory is not left idle; more rows' before.
+  constexpr bool kInTurn = Rows::kRows <= 2;
   ValueWeights<Rows::kRows> weights;
   for (uint32_t begin = 0; begin < tile.value_stride; begin += kWide) {
     const uint32_t rest = tile.value_stride - begin;

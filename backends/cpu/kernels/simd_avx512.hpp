@@ -134,18 +134,23 @@ inline float reduce_max(F32x16 x) {
   const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
   return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
-// Lane i: the largest of x[i]. Other lanes are 0.
+// Lane i of each quarter holds all lanes of x[i], of four vectors, folded by op, for which their
+// order is the same.
+template <class Op>
+inline __m512i reduce_four(const __m512i (&x)[4], Op&& op) {
+  const __m512i ab = op(_mm512_unpacklo_epi32(x[0], x[1]), _mm512_unpackhi_epi32(x[0], x[1]));
+  const __m512i cd = op(_mm512_unpacklo_epi32(x[2], x[3]), _mm512_unpackhi_epi32(x[2], x[3]));
+  const __m512i quarters = op(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  const __m512i halves = op(quarters, _mm512_shuffle_i32x4(quarters, quarters, 0x4e));
+  return op(halves, _mm512_shuffle_i32x4(halves, halves, 0xb1));
+}
+// Lane i: the largest of x[i]. What other lanes hold is not said.
 inline F32x16 reduce_max_each(const F32x16 (&x)[4]) {
-  const __m512 ab =
-      _mm512_max_ps(_mm512_unpacklo_ps(x[0].v, x[1].v), _mm512_unpackhi_ps(x[0].v, x[1].v));
-  const __m512 cd =
-      _mm512_max_ps(_mm512_unpacklo_ps(x[2].v, x[3].v), _mm512_unpackhi_ps(x[2].v, x[3].v));
-  const __m512d low = _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
-  const __m512d high = _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
-  const __m512 all = _mm512_max_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
-  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-  return {_mm512_zextps128_ps512(
-      _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)))};
+  const __m512i bits[4] = {_mm512_castps_si512(x[0].v), _mm512_castps_si512(x[1].v),
+                           _mm512_castps_si512(x[2].v), _mm512_castps_si512(x[3].v)};
+  return {_mm512_castsi512_ps(reduce_four(bits, [](__m512i a, __m512i b) {
+    return _mm512_castps_si512(_mm512_max_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)));
+  }))};
 }
 
 inline F32x16 load_f16(const uint16_t* p) {
@@ -274,14 +279,8 @@ inline int32_t reduce_add(I32x16 x) {
 }
 // Lane i: the largest of x[i]. What other lanes hold is not said.
 inline I32x16 reduce_max_each(const I32x16 (&x)[4]) {
-  const __m512i ab = _mm512_max_epi32(_mm512_unpacklo_epi32(x[0].v, x[1].v),
-                                      _mm512_unpackhi_epi32(x[0].v, x[1].v));
-  const __m512i cd = _mm512_max_epi32(_mm512_unpacklo_epi32(x[2].v, x[3].v),
-                                      _mm512_unpackhi_epi32(x[2].v, x[3].v));
-  const __m512i quarters =
-      _mm512_max_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
-  const __m512i halves = _mm512_max_epi32(quarters, _mm512_shuffle_i32x4(quarters, quarters, 0x4e));
-  return {_mm512_max_epi32(halves, _mm512_shuffle_i32x4(halves, halves, 0xb1))};
+  return {reduce_four({x[0].v, x[1].v, x[2].v, x[3].v},
+                      [](__m512i a, __m512i b) { return _mm512_max_epi32(a, b); })};
 }
 // Lane 2 i and lane 2 i + 1 change places.
 inline I32x16 swap_neighbours(I32x16 x) {
