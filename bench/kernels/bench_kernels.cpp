@@ -135,25 +135,28 @@ class Bench {
   }
 
   double product_seconds(const PreparedWeight& weight, uint32_t n_rows) {
-    std::vector<float> x(size_t{n_rows} * n_columns_);
+    // Rows and panels begin where a line does, and rows are no power of two apart, as in a step.
+    const size_t stride = n_columns_ + size_t{16};
+    auto rows = AlignedBuffer::allocate(n_rows * stride * sizeof(float), "rows");
+    if (!rows.ok()) return 0;
+    const std::span<float> x(reinterpret_cast<float*>(rows->data()), n_rows * stride);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) - 50;
-    // Begins where a line does, as in a step.
     const size_t panel_words = panels_words(n_rows, kernels_.max_panel_rows, n_columns_);
     const size_t panel_bytes = (panel_words * sizeof(int32_t) + 63) / 64 * 64;
-    auto forms =
-        AlignedBuffer::allocate(panel_bytes + x.size() * kernels_.bf16_bytes, "activations");
+    auto forms = AlignedBuffer::allocate(
+        panel_bytes + size_t{n_rows} * n_columns_ * kernels_.bf16_bytes, "activations");
     if (!forms.ok()) return 0;
     auto* panels = reinterpret_cast<int32_t*>(forms->data());
     uint8_t* const bf16 = forms->data() + panel_bytes;
     for_each_panel(0, n_rows, kernels_.max_panel_rows, n_columns_, [&](const PanelPlace& panel) {
       for (uint32_t t = 0; t < panel.n; ++t) {
-        kernels_.quantize_row(x.data() + size_t{panel.first + t} * n_columns_, n_columns_,
+        kernels_.quantize_row(x.data() + (panel.first + t) * stride, n_columns_,
                               panels + panel.word, panel.n, t, max_seconds(panel.n, n_columns_));
       }
     });
-    const Activations activations{n_rows, x.data(), n_columns_, panels, bf16};
+    const Activations activations{n_rows, x.data(), stride, panels, bf16};
     for (uint32_t t = 0; kernels_.bf16_pack != nullptr && t < n_rows; ++t) {
-      pack_bf16_row(kernels_, x.data() + size_t{t} * n_columns_, n_columns_, activations, t);
+      pack_bf16_row(kernels_, x.data() + t * stride, n_columns_, activations, t);
     }
     constexpr size_t piece_columns = kPieceStrips * kStripRows;
     std::vector<float> y(size_t{team_.n_threads()} * n_rows * piece_columns);

@@ -57,7 +57,7 @@ inline void score_rows(const KvTile& tile, const float* queries, size_t query_st
 template <Tuning T, class Type>
 void score_tile(const KvTile& tile, const float* queries, size_t query_stride, uint32_t n_rows,
                 uint32_t head_dim, float* scores) {
-  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
+  for_float_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     score_rows<Type, decltype(rows)>(tile, queries + row * query_stride, query_stride, head_dim,
                                      scores + row * kTilePositions);
   });
@@ -108,7 +108,7 @@ inline void accumulate_rows(const KvTile& tile, const float* probabilities, uint
 template <Tuning T, class Type>
 void accumulate_tile(const KvTile& tile, const float* probabilities, uint32_t n_rows,
                      uint32_t first, uint32_t end, float* out, size_t out_stride) {
-  for_few_rows<T>(n_rows, [&](uint32_t row, auto rows) {
+  for_float_rows<T>(n_rows, [&](uint32_t row, auto rows) {
     accumulate_rows<Type, decltype(rows)>(tile, probabilities + row * kTilePositions, first, end,
                                           out + row * out_stride, out_stride);
   });

@@ -90,6 +90,11 @@ template <Tuning T, class F>
 inline void for_few_rows(uint32_t n_rows, F&& f) {
   for_rows<T, kFewRows>(n_rows, f);
 }
+// Where products are of floats.
+template <Tuning T, class F>
+inline void for_float_rows(uint32_t n_rows, F&& f) {
+  for_rows<T, kFloatQueries>(n_rows, f);
+}
 
 }  // namespace
 }  // namespace bp::cpu::BP_CPU_ISA

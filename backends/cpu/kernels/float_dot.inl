@@ -49,33 +49,51 @@ struct AskRows {
   }
 };
 
+// Adds 16 columns, part after part of the lanes.
+template <class Type, uint32_t P, uint32_t R, uint32_t N>
+__attribute__((always_inline)) inline void add_parts(const typename Type::Element* const (&w)[R],
+                                                     const float* const (&x)[N],
+                                                     Lanes<R, N>& lanes) {
+  if constexpr (P < kLaneParts) {
+    decltype(part<P>(zero())) ws[R];
+    BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
+      const typename Type::Element* own = w[r];
+      if constexpr (P > 0) asm("" : "+r"(own));  // else gcc widens both parts at once
+      ws[r] = part<P>(Type::load(own));
+    }
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      const auto xs = shared_part<P>(load(x[t]));
+      BP_UNROLL for (uint32_t r = 0; r < R; ++r) add_product<P>(lanes.sums[r][t], ws[r], xs);
+    }
+    add_parts<Type, P + 1>(w, x, lanes);
+  }
+}
+
 template <class Type, class Ask, uint32_t R, uint32_t N>
 inline void add_columns(const uint8_t* w, size_t w_stride_bytes, Ask ask, const float* x,
                         size_t x_stride, uint32_t n_columns, Lanes<R, N>& lanes) {
-  const auto step = [&](uint32_t column, auto load_w, auto load_x) {
+  const auto row_at = [&](uint32_t r, uint32_t column) {
+    const auto* own = Type::at(w + r * w_stride_bytes) + column;
+    ask.template ask<Type, R>(reinterpret_cast<const uint8_t*>(own), r, column);
+    return own;
+  };
+  uint32_t column = 0;
+  for (; column + 16 <= n_columns; column += 16) {
+    const typename Type::Element* ws[R];
+    const float* xs[N];
+    BP_UNROLL for (uint32_t r = 0; r < R; ++r) ws[r] = row_at(r, column);
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) xs[t] = x + t * x_stride + column;
+    add_parts<Type, 0>(ws, xs, lanes);
+  }
+  if (const uint32_t rest = n_columns - column; rest > 0) {
     F32x16 ws[R];
-    BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-      const auto* own = Type::at(w + r * w_stride_bytes) + column;
-      ask.template ask<Type, R>(reinterpret_cast<const uint8_t*>(own), r, column);
-      ws[r] = load_w(own);
-    }
+    BP_UNROLL for (uint32_t r = 0; r < R; ++r) ws[r] = Type::load_first(row_at(r, column), rest);
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      const F32x16 xs = load_x(x + t * x_stride + column);
+      const F32x16 xs = load_first(x + t * x_stride + column, rest);
       BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
         lanes.sums[r][t] = fma(ws[r], xs, lanes.sums[r][t]);
       }
     }
-  };
-  uint32_t column = 0;
-  for (; column + 16 <= n_columns; column += 16) {
-    step(
-        column, [](const auto* p) { return Type::load(p); },
-        [](const float* p) { return load(p); });
-  }
-  if (const uint32_t rest = n_columns - column; rest > 0) {
-    step(
-        column, [=](const auto* p) { return Type::load_first(p, rest); },
-        [=](const float* p) { return load_first(p, rest); });
   }
 }
 

@@ -20,9 +20,11 @@ namespace {
 
 inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
 inline constexpr bool kIsTuned = true;                // or one Tuning for all
+inline constexpr bool kUnpacks = true;                // strips that many rows meet
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 2;
-inline constexpr uint32_t kFloatColumns = 2;
+inline constexpr uint32_t kFloatColumns = 3;
+inline constexpr uint32_t kFloatQueries = 6;
 inline constexpr int32_t kSumStart = 0;  // sums of products are converted
 inline constexpr float kSumStartValue = 0;
 inline constexpr uint32_t kTablePanel = UINT32_MAX;
@@ -215,6 +217,26 @@ inline F32x16 load_i8(const uint8_t* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 
+// Lanes that products of floats take together: halves, as all of them would take too many
+// registers.
+inline constexpr uint32_t kLaneParts = 2;
+template <uint32_t P>
+inline __m256 part(F32x16 x) {
+  return P == 0 ? x.a : x.b;
+}
+// That several products read: from a register, where gcc would load it for each.
+template <uint32_t P>
+inline __m256 shared_part(F32x16 x) {
+  __m256 own = part<P>(x);
+  asm("" : "+x"(own));
+  return own;
+}
+template <uint32_t P>
+inline void add_product(F32x16& sum, __m256 x, __m256 y) {
+  __m256& own = P == 0 ? sum.a : sum.b;
+  own = _mm256_fmadd_ps(x, y, own);
+}
+
 // Signed 16-bit numbers below zeros, as add_multiple takes them.
 struct Factors {
   __m256i a, b;
@@ -386,6 +408,14 @@ inline void store_counts(uint8_t* p, const I32x16 (&x)[4]) {
 inline U8x64 load_bytes(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+inline void store_bytes(uint8_t* p, U8x64 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), x.b);
+}
+inline U8x64 sub_bytes(U8x64 x, int offset) {
+  const __m256i offsets = _mm256_set1_epi8(static_cast<char>(offset));
+  return {_mm256_sub_epi8(x.a, offsets), _mm256_sub_epi8(x.b, offsets)};
 }
 // Bits [From, From + N) of each byte, moved to [To, To + N).
 template <int From, int N, int To>

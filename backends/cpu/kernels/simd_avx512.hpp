@@ -16,9 +16,11 @@ namespace {
 inline constexpr uint32_t kMaxPanel = 6;
 inline constexpr uint32_t kPairedPanel = 2;  // rows from which strips are multiplied in pairs
 inline constexpr bool kIsTuned = true;       // or one Tuning for all
+inline constexpr bool kUnpacks = true;       // strips that many rows meet
 inline constexpr bool kManyRegisters = true;
 inline constexpr uint32_t kFloatRows = 4;     // weight rows of a float tile
 inline constexpr uint32_t kFloatColumns = 6;  // activation rows of a float tile
+inline constexpr uint32_t kFloatQueries = 4;
 inline constexpr bool kSignedAsUnsigned = true;
 inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
@@ -200,6 +202,21 @@ inline F32x16 load_u8(const uint8_t* p) {
 inline F32x16 load_i8(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+
+// Lanes that products of floats take together: all.
+inline constexpr uint32_t kLaneParts = 1;
+template <uint32_t>
+inline F32x16 part(F32x16 x) {
+  return x;
+}
+template <uint32_t>
+inline F32x16 shared_part(F32x16 x) {
+  return x;
+}
+template <uint32_t>
+inline void add_product(F32x16& sum, F32x16 x, F32x16 y) {
+  sum = fma(x, y, sum);
 }
 
 // Signed 16-bit numbers below zeros, as add_multiple takes them.

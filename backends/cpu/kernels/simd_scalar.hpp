@@ -15,9 +15,11 @@ namespace {
 inline constexpr uint32_t kMaxPanel = 4;
 inline constexpr uint32_t kPairedPanel = UINT32_MAX;  // strips are multiplied one by one
 inline constexpr bool kIsTuned = false;               // or one Tuning for all
+inline constexpr bool kUnpacks = false;               // strips that many rows meet
 inline constexpr bool kManyRegisters = false;
 inline constexpr uint32_t kFloatRows = 1;
 inline constexpr uint32_t kFloatColumns = 2;
+inline constexpr uint32_t kFloatQueries = 4;
 inline constexpr bool kSignedAsUnsigned = false;
 inline constexpr int32_t kCountsMiddle = 0;
 inline constexpr bool kSumsPairs = false;
@@ -210,6 +212,21 @@ inline uint16_t narrow_bf16(float x) {
   if (x != x) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }
+// Lanes that products of floats take together: all.
+inline constexpr uint32_t kLaneParts = 1;
+template <uint32_t>
+inline F32x16 part(F32x16 x) {
+  return x;
+}
+template <uint32_t>
+inline F32x16 shared_part(F32x16 x) {
+  return x;
+}
+template <uint32_t>
+inline void add_product(F32x16& sum, F32x16 x, F32x16 y) {
+  sum = fma(x, y, sum);
+}
+
 inline void store_f16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 16; ++i) p[i] = narrow_f16(x.v[i]);
 }

@@ -119,16 +119,17 @@ struct Elsewhere {
     ahead.from += 64;
   }
 };
-template <class W, uint32_t N, bool WithColumns>
-__attribute__((always_inline)) inline void ask_before(Records<2>, uint32_t,
+template <class W, uint32_t N, uint32_t S, bool WithColumns>
+__attribute__((always_inline)) inline void ask_before(Records<S>, uint32_t,
                                                       Elsewhere<WithColumns>& asks) {
   for (uint32_t i = WithColumns ? kPanelColumns / 4 : 0; i < asks.ahead.n_lines; ++i) asks.ask();
 }
-template <class W, uint32_t N, int First, int End, bool WithColumns>
-__attribute__((always_inline)) inline void ask_with(Records<2>, uint32_t,
+template <class W, uint32_t N, int First, int End, uint32_t S, bool WithColumns>
+__attribute__((always_inline)) inline void ask_with(Records<S>, uint32_t,
                                                     Elsewhere<WithColumns>& asks) {
-  static_assert(End == First + 1);
-  if (WithColumns && asks.ahead.n_lines > First) asks.ask();
+  BP_UNROLL for (uint32_t i = First; i < End; ++i) {
+    if (WithColumns && asks.ahead.n_lines > i) asks.ask();
+  }
 }
 
 // x: four columns of a row, or where they are.
@@ -344,11 +345,17 @@ class Panel {
   const int32_t *second_of_, *half_sums_, *records_, *seconds_;
 };
 
-// What is unpacked for a first record is not kept for a second, which few blocks have.
+// What is unpacked, or read, for a first record is not kept for a second, which few blocks have.
+template <class W>
 __attribute__((always_inline)) inline void unpack_anew(Records<2>& records) {
   asm("" : "+r"(records.of[0]), "+r"(records.of[1]));
 }
-inline void unpack_anew(Records<1>&) {}
+// (Measured: where registers are few, all but quants of many steps that need no room for pairs.)
+template <class W>
+__attribute__((always_inline)) inline void unpack_anew(Records<1>& records) {
+  constexpr bool kGains = kSumsPairs || W::kSteps != Steps::kMany;
+  if constexpr (kUnpacks && kUnpackedStrips == 1 && kGains) asm("" : "+r"(records.of[0]));
+}
 
 template <class W, uint32_t N, uint32_t S, class Asks>
 __attribute__((always_inline)) inline void dot_any_block(Records<S> records, uint32_t b, Asks& asks,
@@ -399,7 +406,7 @@ __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& 
     ask_before<W, N>(records, b, asks);
     panel.for_records(
         first + b, [&](PanelRecord<N> x) __attribute__((always_inline)) {
-          unpack_anew(records);
+          unpack_anew<W>(records);
           I32x16 sums[S * N];
           sum_with_factors<W>(records, b, asks, x, sums);
           BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
@@ -423,15 +430,16 @@ __attribute__((always_inline)) inline void dot_record(Records<S> records, Asks& 
 struct UnpackNothing {
   void next() {}
 };
-// Unpacks a block of both strips each time.
-template <class W>
-struct UnpackPair {
-  Records<2> packed;
+// Unpacks a block of each strip each time.
+template <class W, uint32_t S>
+struct Unpack {
+  Records<S> packed;
   uint8_t* unpacked;
   uint32_t b = 0;
   __attribute__((always_inline)) void next() {
-    unpack_block<W>(packed.of[0], b, unpacked);
-    unpack_block<W>(packed.of[1], b, unpacked + kUnpackedBytes);
+    BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
+      unpack_block<W>(packed.of[s], b, unpacked + s * kUnpackedBytes);
+    }
     unpacked += Unpacked<W>::kRecordBytes;
     if (++b < W::kBlocks) return;
     b = 0;
@@ -450,7 +458,7 @@ __attribute__((always_inline)) inline void dot_blocks(Records<S> records, uint32
       unpack.next();
       panel.for_records(
           block, [&](PanelRecord<N> x) __attribute__((always_inline)) {
-            unpack_anew(records);
+            unpack_anew<W>(records);
             dot_any_block<W>(records, b, asks, x, y);
           });
     }
@@ -500,15 +508,16 @@ void strip_pair_dot(const uint8_t* strip, size_t strip_bytes, Ahead ahead, uint3
                    n_columns, panel, out, out_stride);
 }
 
-template <class W, uint32_t N, bool WithColumns, class Unpack>
+// S strips of a pair, whose unpacked parts begin at `unpacked`.
+template <class W, uint32_t N, uint32_t S, bool WithColumns, class Unpack>
 __attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uint8_t* unpacked,
                                                         const StripPart& part, Ahead ahead,
                                                         const int32_t* words, float* out,
                                                         size_t out_stride) {
-  F32x16 y[2 * N];
+  F32x16 y[S * N];
   const auto for_sums = [&](auto&& f) __attribute__((always_inline)) {
     BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      BP_UNROLL for (uint32_t s = 0; s < 2; ++s) {
+      BP_UNROLL for (uint32_t s = 0; s < S; ++s) {
         f(y[s * N + t], out + t * out_stride + s * kStripRows);
       }
     }
@@ -518,16 +527,35 @@ __attribute__((always_inline)) inline void dot_unpacked(Unpack unpack, const uin
   } else {
     for_sums([](F32x16& sum, const float* at) { sum = load(at); });
   }
-  const Records<2> records{{unpacked, unpacked + kUnpackedBytes}};
+  Records<S> records;
+  BP_UNROLL for (uint32_t s = 0; s < S; ++s) records.of[s] = unpacked + s * kUnpackedBytes;
   Elsewhere<WithColumns> asks{ahead};
   dot_blocks<W, N>(records, part.begin, part.end, asks, unpack, Panel<N>(words, part.n_blocks), y);
   for_sums([](F32x16 sum, float* at) { store(at, sum); });
 }
 
+// Calls f(strip, what it asks for, where its results go) for both strips of a pair, or once for the
+// first where they are multiplied together.
+template <class F>
+__attribute__((always_inline)) inline void for_strips_of_pair(const StripPart& part, Ahead ahead,
+                                                              float* out, F&& f) {
+  if constexpr (kUnpackedStrips == 2) {
+    f(0, ahead, out);
+  } else {
+    const uint32_t n_second = ahead.n_lines / 2, n_first = ahead.n_lines - n_second;
+    f(0, Ahead{ahead.from, n_first}, out);
+    ahead.from += size_t{n_first} * (part.end - part.begin) * 64;
+    f(1, Ahead{ahead.from, n_second}, out + kStripRows);
+  }
+}
+
 template <class W, uint32_t N, bool WithColumns>
 void unpacked_pair_dot(const uint8_t* unpacked, const StripPart& part, Ahead ahead,
                        const int32_t* words, float* out, size_t out_stride) {
-  dot_unpacked<W, N, WithColumns>(UnpackNothing(), unpacked, part, ahead, words, out, out_stride);
+  for_strips_of_pair(part, ahead, out, [&](uint32_t s, Ahead own, float* to) {
+    dot_unpacked<W, N, kUnpackedStrips, WithColumns>(UnpackNothing(), unpacked + s * kUnpackedBytes,
+                                                     part, own, words, to, out_stride);
+  });
 }
 
 template <class Packed, class W, uint32_t N, bool WithColumns>
@@ -535,17 +563,23 @@ void unpacking_pair_dot(const uint8_t* strip, size_t strip_bytes, const StripPar
                         Ahead ahead, const int32_t* words, float* out, size_t out_stride,
                         uint8_t* unpacked) {
   const uint8_t* first = strip + size_t{part.begin / Packed::kBlocks} * Packed::kRecordBytes;
-  const UnpackPair<Packed> unpack{{{first, first + strip_bytes}}, unpacked};
-  dot_unpacked<W, N, WithColumns>(unpack, unpacked, part, ahead, words, out, out_stride);
+  for_strips_of_pair(part, ahead, out, [&](uint32_t s, Ahead own, float* to) {
+    Unpack<Packed, kUnpackedStrips> unpack{{}, unpacked + s * kUnpackedBytes};
+    BP_UNROLL for (uint32_t i = 0; i < kUnpackedStrips; ++i) {
+      unpack.packed.of[i] = first + (s + i) * strip_bytes;
+    }
+    dot_unpacked<W, N, kUnpackedStrips, WithColumns>(unpack, unpacked + s * kUnpackedBytes, part,
+                                                     own, words, to, out_stride);
+  });
 }
 
 // Packed's strips unpacked, which W reads. Whole panels, most of many rows', ask before blocks: how
 // much is left to ask for would be looked at too often.
 template <class Packed, class W, uint32_t N, bool WithColumns>
 void set_unpacked_as(Kernels& kernels, int layout) {
-  constexpr bool kOwnWithColumns = N == kMaxPanelRows ? false : WithColumns;
+  constexpr bool kOwnWithColumns = N == kMaxPanel ? false : WithColumns;
   kernels.unpacked_pair_dot[layout][N] = unpacked_pair_dot<W, N, kOwnWithColumns>;
-  if constexpr (N == kMaxPanelRows) {
+  if constexpr (N == kMaxPanel) {
     kernels.unpacking_pair_dot[layout] = unpacking_pair_dot<Packed, W, N, WithColumns>;
   }
 }
@@ -555,22 +589,23 @@ void set_unpacked(Kernels& kernels, StripLayout layout, Tuning tuning) {
   const auto of = static_cast<int>(layout);
   kernels.unpacked_from[of] = unpacked_from<W>(tuning);
   if (kernels.unpacked_from[of] == kNeverUnpacked) return;
-  if (tuning == Tuning::kZen4) {
-    set_unpacked_as<W, EachReads<Unpacked<W>>, N, false>(kernels, of);
-  } else {
-    set_unpacked_as<W, Unpacked<W>, N, true>(kernels, of);
+  if constexpr (kUnpackedStrips == 2) {
+    if (tuning == Tuning::kZen4) {
+      return set_unpacked_as<W, EachReads<Unpacked<W>>, N, false>(kernels, of);
+    }
   }
+  set_unpacked_as<W, Unpacked<W>, N, true>(kernels, of);
 }
 
 template <class W, uint32_t N>
 void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
-  [[maybe_unused]] StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
-  if constexpr (N <= kMaxPanel) dot = strip_dot<W, N, Tuning::kZen5>;
+  StripDot& dot = kernels.strip_dot[static_cast<int>(layout)][N];
+  dot = strip_dot<W, N, Tuning::kZen5>;
   if constexpr (kIsTuned && N <= kStreamedRows) {
     if (tuning == Tuning::kIntel) dot = strip_dot<W, N, Tuning::kIntel>;
     if (tuning == Tuning::kZen4) dot = strip_dot<W, N, Tuning::kZen4>;
   }
-  if constexpr (N <= kMaxPanel && N >= kPairedPanel) {
+  if constexpr (N >= kPairedPanel) {
     StripPairDot& pair_dot = kernels.strip_pair_dot[static_cast<int>(layout)][N];
     pair_dot = strip_pair_dot<W, N, false>;
     if constexpr (N >= kUnpackedPanel) {  // narrower ones are the last of many
@@ -579,25 +614,38 @@ void set_width(Kernels& kernels, StripLayout layout, Tuning tuning) {
     if constexpr (W::kHasMinimum) {
       if (tuning == Tuning::kZen4) pair_dot = strip_pair_dot<EachReads<W>, N, false>;
     }
-    if constexpr (kMayUnpack<W> && N >= kUnpackedPanel) set_unpacked<W, N>(kernels, layout, tuning);
+  }
+  if constexpr (kUnpacks && kMayUnpack<W> && N >= kUnpackedPanel) {
+    set_unpacked<W, N>(kernels, layout, tuning);
   }
 }
 
-template <class W>
+template <class W, uint32_t N = 1>
 void set_widths(Kernels& kernels, StripLayout layout, Tuning tuning) {
-  set_width<W, 1>(kernels, layout, tuning);
-  set_width<W, 2>(kernels, layout, tuning);
-  set_width<W, 3>(kernels, layout, tuning);
-  set_width<W, 4>(kernels, layout, tuning);
-  set_width<W, 5>(kernels, layout, tuning);
-  set_width<W, 6>(kernels, layout, tuning);
+  if constexpr (N <= kMaxPanel) {
+    set_width<W, N>(kernels, layout, tuning);
+    set_widths<W, N + 1>(kernels, layout, tuning);
+  }
+}
+
+// What another instruction set, whose kernels are the begin of these, has and these do not replace.
+void forget_strip_kernels(Kernels& kernels) {
+  for (uint32_t layout = 0; layout < kStripLayouts; ++layout) {
+    kernels.unpacking_pair_dot[layout] = nullptr;
+    for (uint32_t n = 0; n <= kMaxPanelRows; ++n) {
+      kernels.strip_dot[layout][n] = nullptr;
+      kernels.strip_pair_dot[layout][n] = nullptr;
+      kernels.unpacked_pair_dot[layout][n] = nullptr;
+    }
+  }
 }
 
 }  // namespace
 
 void set_strip_kernels(Kernels& kernels, Tuning tuning) {
+  forget_strip_kernels(kernels);
   kernels.max_panel_rows = kMaxPanel;
-  kernels.pairs_strips = kPairedPanel <= kMaxPanel;
+  kernels.pairs_strips = kPairedPanel <= kMaxPanel || kUnpacks;
   for_each_format([&](auto format, StripLayout layout) {
     set_widths<decltype(format)>(kernels, layout, tuning);
   });

@@ -13,12 +13,17 @@ namespace {
 template <class W>
 constexpr bool kMayUnpack = !W::kHalfFactors && W::kSteps != Steps::kNone;
 
+// That are multiplied together.
+constexpr uint32_t kUnpackedStrips = kPairedPanel <= kMaxPanel ? 2 : 1;
+
 // From so many rows on unpacking gains; measured. Few steps are worth it where they take the
-// products' place in two pipes, on Zen 5 where scales take steps besides.
+// products' place in two pipes, on Zen 5 where scales take steps besides. Where strips are
+// multiplied one by one each panel has steps of its own.
 constexpr uint32_t kNeverUnpacked = UINT32_MAX;
 template <class W>
 constexpr uint32_t unpacked_from(Tuning tuning) {
   constexpr bool kTakesMany = W::kSteps == Steps::kMany;
+  if constexpr (kUnpackedStrips == 1) return kTakesMany || W::kMultipliesScales ? 12 : 64;
   if (tuning == Tuning::kIntel) return kTakesMany ? 16 : 24;
   if (tuning == Tuning::kZen4) return kTakesMany ? 32 : kNeverUnpacked;
   return kTakesMany || W::kMultipliesScales || W::kUnit != 1 ? 64 : kNeverUnpacked;
@@ -26,11 +31,12 @@ constexpr uint32_t unpacked_from(Tuning tuning) {
 constexpr uint32_t kUnpackedPanel = 4;  // narrower ones, the last of many, take strips as they are
 
 // A record is of 32 columns: their scales and minimum as floats, then their quants, 128 above their
-// values where they are above them at all.
+// values where they are above them at all and sums of pairs need no room.
 template <class W>
 struct Unpacked : W {
   static constexpr uint32_t kBlocks = 1;
-  static constexpr int kOffset = W::kOffset != 0 ? 128 : 0;
+  static constexpr Steps kSteps = Steps::kNone;
+  static constexpr int kOffset = kSumsPairs || W::kOffset == 0 ? W::kOffset : 128;
   static constexpr int kUnit = 1;  // scales are those of units
   static constexpr uint32_t kMinimumAt = W::kHalves ? 128 : 64;
   static constexpr uint32_t kQuantsAt = kMinimumAt + (W::kHasMinimum ? 64 : 0);

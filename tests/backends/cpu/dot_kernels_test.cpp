@@ -362,21 +362,23 @@ struct PairProducts {
       : panel(make_panel(kernels, activations(n, n_columns), n, n_columns)),
         packed(n * kStride, -1),
         unpacked(n * kStride, NAN) {
-    kernels.strip_pair_dot[static_cast<int>(layout)][n](
-        strips.data(), strip_bytes(layout, n_columns), {strips.data(), 0}, n_columns,
-        panel.words.data(), packed.data(), kStride);
+    for (uint32_t s = 0; s < 2; ++s) {
+      kernels.strip_dot[static_cast<int>(layout)][n](
+          strips.data() + s * strip_bytes(layout, n_columns), true, n_columns, panel.words.data(),
+          packed.data() + s * kStripRows, kStride);
+    }
   }
   Panel panel;
   std::vector<float> packed, unpacked;
 };
 
-// A panel of kMaxPanelRows unpacks, part by part, what one of n rows finds.
+// A panel of the most rows unpacks, part by part, what one of n rows finds.
 void expect_the_same_unpacked(const Kernels& kernels, bp_dtype dtype, uint32_t n,
                               uint32_t n_columns) {
   const StripLayout layout = *strip_layout_of(dtype);
   const auto of = static_cast<int>(layout);
   const std::vector<uint8_t> strips = random_strips(dtype, 2, n_columns);
-  PairProducts first(kernels, layout, strips, kMaxPanelRows, n_columns);
+  PairProducts first(kernels, layout, strips, kernels.max_panel_rows, n_columns);
   PairProducts later(kernels, layout, strips, n, n_columns);
   const auto memory = AlignedBuffer::allocate(size_t{2} * kUnpackedBytes, "unpacked").value();
   StripPart part{0, 0, n_columns / kPanelColumns};
@@ -401,7 +403,8 @@ TEST(UnpackedPairDot, GivesTheSameProducts) {
     for (const bp_dtype dtype : block_types()) {
       const auto layout = static_cast<int>(*strip_layout_of(dtype));
       const UnpackedPairDot* dots = kernels.unpacked_pair_dot[layout];
-      ASSERT_EQ(kernels.unpacking_pair_dot[layout] == nullptr, dots[kMaxPanelRows] == nullptr);
+      ASSERT_EQ(kernels.unpacking_pair_dot[layout] == nullptr,
+                dots[kernels.max_panel_rows] == nullptr);
       for (const uint32_t n_columns : {96u, 768u, 2304u}) {
         if (n_columns % dtype_info(dtype).block_elements != 0) continue;
         for (uint32_t n = 1; n <= kMaxPanelRows; ++n) {
