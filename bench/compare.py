@@ -3,7 +3,7 @@
 
   bench/compare.py --ours build/bin/backplane --probe build/bin/bench_probe
       --peer llama.cpp=PATH/bin [--peer "ik=PATH/bin:-rtr 1"] [--work prefill,decode,...]
-      [--kv q8_0] [--rounds 5] [--threads 2] [--json OUT.json] [--chart OUT.svg]
+      [--kv q8_0] [--set KEY=VALUE] [--rounds 5] [--threads 2] [--json OUT.json] [--chart OUT.svg]
       MODEL.gguf [MODEL.gguf ...]
 
 A peer is a folder with llama-bench, llama-batched-bench and, where llama-bench knows no depth,
@@ -77,20 +77,21 @@ def rows_of_table(text, column):
 class Ours:
     name = "backplane"
 
-    def __init__(self, program, threads, kv):
+    def __init__(self, program, threads, kv, settings):
         self.program, self.threads = program, threads
         self.kv = ["--kv", kv] if kv else []
+        self.settings = [part for setting in settings for part in ("--set", setting)]
 
     def sample(self, model, work):
         if work.kind == "start":
             return 1 / seconds_of([self.program, "run", model, "--prompt", START_PROMPT, "--raw",
-                                   "--max-tokens", 1, "--temperature", 0])
+                                   "--max-tokens", 1, "--temperature", 0, *self.settings])
         generate = GENERATE if work.kind == "decode" else 0
         prompt = PROMPT if work.kind == "prefill" else (SHORT_PROMPT if work.sequences > 1 else 0)
         document = json.loads(output_of(
             [self.program, "bench", model, "--json", "--threads", self.threads, "--prompt", prompt,
              "--generate", generate, "--sequences", work.sequences, "--depth", work.depth,
-             *self.kv]))
+             *self.kv, *self.settings]))
         rates = [r["tokens_per_s"] for r in document["results"] if r["kind"] == work.kind]
         if len(rates) != 1:
             raise RuntimeError(f"bench gave {len(rates)} results for {work.text}")
@@ -275,6 +276,8 @@ def arguments():
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=FOLDER[:FLAGS]")
     parser.add_argument("--work", default="prefill,decode,decode*4,decode*16")
     parser.add_argument("--kv", metavar="TYPE", help="of the KV cache, on every side")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="of our backend, as isa=avx2 beside peers built for AVX2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tolerance", type=float, default=0.15, help="of the read rate in a pair")
@@ -285,7 +288,7 @@ def arguments():
 
 def main():
     options = arguments()
-    ours = Ours(options.ours, options.threads, options.kv)
+    ours = Ours(options.ours, options.threads, options.kv, options.set)
     peers = [Peer(text, options.threads, options.kv) for text in options.peer]
     probe = Probe(options.probe, options.threads)
     machine = probe.take()

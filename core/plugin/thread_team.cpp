@@ -77,6 +77,13 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, bool m
   return word.load(std::memory_order_acquire);
 }
 
+// Wakes those that wait for a change of `word`. Whether anyone does, std::atomic looks up by a load,
+// which the word's own store must not follow: who went to sleep between the two would sleep on.
+void notify_all(std::atomic<uint32_t>& word) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  word.notify_all();
+}
+
 // Sleeps until woken, where workers have cores at most for kNap, unless `word` differs from `old`;
 // what it is then.
 uint32_t nap(bp_team& team, const uint32_t& word, uint32_t old) {
@@ -123,7 +130,7 @@ void barrier(bp_team* team) {
   if (team->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == team->n) {
     team->arrived.store(0, std::memory_order_relaxed);
     team->generation.store(generation + 1, std::memory_order_release);
-    team->generation.notify_all();
+    notify_all(team->generation);
     return;
   }
   wait_for_change(team->generation, generation, team->may_spin);
@@ -202,7 +209,7 @@ ThreadTeam::~ThreadTeam() {
 void ThreadTeam::stop_workers() {
   stop_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  notify_all(epoch_);
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
   stop_.store(false, std::memory_order_relaxed);
@@ -244,7 +251,7 @@ void ThreadTeam::run_alone(uint32_t n, Job job, void* argument) {
   if (may_spin_) team_.cores.meet(0, pthread_self(), placement_[0]);
   for (uint32_t i = 0; i < n_threads_; ++i) team_.cores.enter(i);
   epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  notify_all(epoch_);
   team_.cores.begin_work(0);
   job(argument, 0, team_.n, &team_);
   for (uint32_t left; (left = running_.load(std::memory_order_acquire)) != 0;) {

@@ -41,7 +41,7 @@ OwnTeam::~OwnTeam() {
 void OwnTeam::stop() {
   stopping_ = true;
   epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  notify(epoch_);
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -76,7 +76,7 @@ void OwnTeam::run(uint32_t n, Function f, void* argument) {
     argument_ = argument;
     n_running_.store(size_ - 1, std::memory_order_relaxed);
     epoch_.fetch_add(1, std::memory_order_release);
-    epoch_.notify_all();
+    notify(epoch_);
   }
   f(argument, 0, n_workers_, reinterpret_cast<bp_team*>(this));
   if (!shared) return;
@@ -95,7 +95,7 @@ void OwnTeam::barrier() {
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_workers_) {
     arrived_.store(0, std::memory_order_relaxed);
     phase_.store(phase + 1, std::memory_order_release);
-    phase_.notify_all();
+    notify(phase_);
     return;
   }
   wait(phase_, phase, kSpinInStep);
@@ -109,7 +109,7 @@ void OwnTeam::work(uint32_t worker) {
     if (worker < n_workers_) {
       function_(argument_, worker, n_workers_, reinterpret_cast<bp_team*>(this));
     }
-    if (n_running_.fetch_sub(1, std::memory_order_acq_rel) == 1) n_running_.notify_one();
+    if (n_running_.fetch_sub(1, std::memory_order_acq_rel) == 1) notify(n_running_, 1);
   }
 }
 

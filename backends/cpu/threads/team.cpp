@@ -63,8 +63,7 @@ void Team::wake_all(bp_team* team, std::atomic<uint32_t>& word) const {
 
 void Team::wake(bp_team* team, std::atomic<uint32_t>& word, uint32_t n) const {
   if (threads_.wait != nullptr) return threads_.wake(team, bare(word), n);
-  if (n >= threads_.n_threads) return word.notify_all();
-  for (uint32_t i = 0; i < n; ++i) word.notify_one();
+  notify(word, n >= threads_.n_threads ? kAllWaiting : n);
 }
 
 }  // namespace bp::cpu

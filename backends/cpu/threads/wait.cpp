@@ -38,4 +38,10 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old,
   return now;
 }
 
+void notify(std::atomic<uint32_t>& word, uint32_t n) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (n == kAllWaiting) return word.notify_all();
+  for (uint32_t i = 0; i < n; ++i) word.notify_one();
+}
+
 }  // namespace bp::cpu

@@ -18,4 +18,10 @@ inline constexpr std::chrono::microseconds kSpinForWork{30};
 uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old,
                          std::chrono::microseconds spin_for);
 
+inline constexpr uint32_t kAllWaiting = UINT32_MAX;
+// Wakes n of those that wait for a change of `word`, which has changed. Whether anyone waits,
+// std::atomic looks up by a load, which the word's own store must not follow: who went to sleep
+// between the two would sleep on.
+void notify(std::atomic<uint32_t>& word, uint32_t n = kAllWaiting);
+
 }  // namespace bp::cpu
