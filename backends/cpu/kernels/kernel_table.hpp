@@ -443,11 +443,11 @@ struct Kernels {
   const char* name;
   uint32_t max_panel_rows;
   StripDot strip_dot[kStripLayouts][kMaxPanelRows + 1];  // null where no panel has that width
-  bool pairs_strips;  // two strips together are faster, of some layouts and widths at least
+  bool pairs_strips;  // strips by twos are faster, of some layouts and widths at least
   // Null where they are not.
   StripPairDot strip_pair_dot[kStripLayouts][kMaxPanelRows + 1];
-  // Null where strips as they are serve many rows as well; the first one is for panels of
-  // kMaxPanelRows. Panels of widths that are too narrow to gain take strips as they are.
+  // Null where strips as they are serve many rows as well; the first one is for the widest panels
+  // but tiles. Panels of widths that are too narrow to gain take strips as they are.
   UnpackingPairDot unpacking_pair_dot[kStripLayouts];
   UnpackedPairDot unpacked_pair_dot[kStripLayouts][kMaxPanelRows + 1];
   uint32_t unpacked_from[kStripLayouts];  // so many rows on
