@@ -217,26 +217,6 @@ inline F32x16 load_i8(const uint8_t* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 
-// Lanes that products of floats take together: halves, as all of them would take too many
-// registers.
-inline constexpr uint32_t kLaneParts = 2;
-template <uint32_t P>
-inline __m256 part(F32x16 x) {
-  return P == 0 ? x.a : x.b;
-}
-// That several products read: from a register, where gcc would load it for each.
-template <uint32_t P>
-inline __m256 shared_part(F32x16 x) {
-  __m256 own = part<P>(x);
-  asm("" : "+x"(own));
-  return own;
-}
-template <uint32_t P>
-inline void add_product(F32x16& sum, __m256 x, __m256 y) {
-  __m256& own = P == 0 ? sum.a : sum.b;
-  own = _mm256_fmadd_ps(x, y, own);
-}
-
 // Signed 16-bit numbers below zeros, as add_multiple takes them.
 struct Factors {
   __m256i a, b;

@@ -204,21 +204,6 @@ inline F32x16 load_i8(const uint8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 
-// Lanes that products of floats take together: all.
-inline constexpr uint32_t kLaneParts = 1;
-template <uint32_t>
-inline F32x16 part(F32x16 x) {
-  return x;
-}
-template <uint32_t>
-inline F32x16 shared_part(F32x16 x) {
-  return x;
-}
-template <uint32_t>
-inline void add_product(F32x16& sum, F32x16 x, F32x16 y) {
-  sum = fma(x, y, sum);
-}
-
 // Signed 16-bit numbers below zeros, as add_multiple takes them.
 struct Factors {
   __m512i v;

@@ -174,21 +174,6 @@ inline Bf16Pairs load_bf16_pairs(const uint16_t* p) {
             return vreinterpretq_f32_u32(vandq_u32(pairs(i), vdupq_n_u32(0xffff0000u)));
           })};
 }
-// Lanes that products of floats take together: all.
-inline constexpr uint32_t kLaneParts = 1;
-template <uint32_t>
-inline F32x16 part(F32x16 x) {
-  return x;
-}
-template <uint32_t>
-inline F32x16 shared_part(F32x16 x) {
-  return x;
-}
-template <uint32_t>
-inline void add_product(F32x16& sum, F32x16 x, F32x16 y) {
-  sum = fma(x, y, sum);
-}
-
 inline void store_f16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 4; ++i) {
     vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(x.v[i])));

@@ -212,21 +212,6 @@ inline uint16_t narrow_bf16(float x) {
   if (x != x) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }
-// Lanes that products of floats take together: all.
-inline constexpr uint32_t kLaneParts = 1;
-template <uint32_t>
-inline F32x16 part(F32x16 x) {
-  return x;
-}
-template <uint32_t>
-inline F32x16 shared_part(F32x16 x) {
-  return x;
-}
-template <uint32_t>
-inline void add_product(F32x16& sum, F32x16 x, F32x16 y) {
-  sum = fma(x, y, sum);
-}
-
 inline void store_f16(uint16_t* p, F32x16 x) {
   for (int i = 0; i < 16; ++i) p[i] = narrow_f16(x.v[i]);
 }
