@@ -86,14 +86,19 @@ inline void add_columns(const uint8_t* w, size_t w_stride_bytes, Ask ask, const 
     add_parts<Type, 0>(ws, xs, lanes);
   }
   if (const uint32_t rest = n_columns - column; rest > 0) {
-    F32x16 ws[R];
-    BP_UNROLL for (uint32_t r = 0; r < R; ++r) ws[r] = Type::load_first(row_at(r, column), rest);
-    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
-      const F32x16 xs = load_first(x + t * x_stride + column, rest);
-      BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
-        lanes.sums[r][t] = fma(ws[r], xs, lanes.sums[r][t]);
-      }
+    const typename Type::Element* ws[R];
+    const float* xs[N];
+    typename Type::Element last_ws[R][16] = {};
+    float last_xs[N][16] = {};
+    BP_UNROLL for (uint32_t r = 0; r < R; ++r) {
+      __builtin_memcpy(last_ws[r], row_at(r, column), rest * Type::kBytes);
+      ws[r] = last_ws[r];
     }
+    BP_UNROLL for (uint32_t t = 0; t < N; ++t) {
+      __builtin_memcpy(last_xs[t], x + t * x_stride + column, rest * sizeof(float));
+      xs[t] = last_xs[t];
+    }
+    add_parts<Type, 0>(ws, xs, lanes);
   }
 }
 

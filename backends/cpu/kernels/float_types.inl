@@ -9,7 +9,6 @@ struct F32 {
   static constexpr uint32_t kBytes = sizeof(Element);
   static const float* at(const void* p) { return static_cast<const float*>(p); }
   static F32x16 load(const float* p) { return BP_CPU_ISA::load(p); }
-  static F32x16 load_first(const float* p, size_t n) { return BP_CPU_ISA::load_first(p, n); }
   static void store(float* p, F32x16 x) { BP_CPU_ISA::store(p, x); }
 };
 
@@ -18,11 +17,6 @@ struct F16 {
   static constexpr uint32_t kBytes = sizeof(Element);
   static const uint16_t* at(const void* p) { return static_cast<const uint16_t*>(p); }
   static F32x16 load(const uint16_t* p) { return load_f16(p); }
-  static F32x16 load_first(const uint16_t* p, size_t n) {
-    uint16_t lanes[16] = {};
-    __builtin_memcpy(lanes, p, n * sizeof(uint16_t));
-    return load_f16(lanes);
-  }
   static void store(uint16_t* p, F32x16 x) { store_f16(p, x); }
 };
 
@@ -31,11 +25,6 @@ struct BF16 {
   static constexpr uint32_t kBytes = sizeof(Element);
   static const uint16_t* at(const void* p) { return static_cast<const uint16_t*>(p); }
   static F32x16 load(const uint16_t* p) { return load_bf16(p); }
-  static F32x16 load_first(const uint16_t* p, size_t n) {
-    uint16_t lanes[16] = {};
-    __builtin_memcpy(lanes, p, n * sizeof(uint16_t));
-    return load_bf16(lanes);
-  }
   static void store(uint16_t* p, F32x16 x) { store_bf16(p, x); }
 };
 
