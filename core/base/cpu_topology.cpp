@@ -61,11 +61,15 @@ uint32_t CpuTopology::n_usable() const {
 }
 
 uint32_t CpuTopology::n_cores() const {
+  return bounded(n_all_cores(), quota);
+}
+
+uint32_t CpuTopology::n_all_cores() const {
   std::vector<uint32_t> cores;
   for (const Cpu& cpu : cpus) cores.push_back(cpu.core);
   std::ranges::sort(cores);
   const auto repeated = std::unique(cores.begin(), cores.end());
-  return bounded(static_cast<size_t>(repeated - cores.begin()), quota);
+  return static_cast<uint32_t>(repeated - cores.begin());
 }
 
 std::vector<uint32_t> CpuTopology::placement(uint32_t n_workers) const {

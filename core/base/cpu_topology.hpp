@@ -24,6 +24,8 @@ struct CpuTopology {
   // Threads to compute with: one for each core, since hyperthreads share its arithmetic and its
   // path to memory; bounded likewise.
   [[nodiscard]] uint32_t n_cores() const;
+  // Cores of the mask, whatever the quota.
+  [[nodiscard]] uint32_t n_all_cores() const;
   // Where n workers go, one for each: cores node by node, then the cores' further hyperthreads.
   // Empty where there are more workers than processors.
   [[nodiscard]] std::vector<uint32_t> placement(uint32_t n_workers) const;

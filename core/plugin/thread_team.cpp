@@ -13,6 +13,7 @@
 
 #include "backplane/no_signals.hpp"
 #include "backplane/plugin.hpp"
+#include "backplane/wait.hpp"
 #include "core/base/cpu_topology.hpp"
 
 // ThreadSanitizer cannot see how threads meet inside oneTBB, which is not compiled for it.
@@ -40,49 +41,6 @@ constexpr auto kUntilLook = std::chrono::microseconds(20), kLook = std::chrono::
 // Workers that do compute are waited for awake a little longer, since waking takes as long; then
 // asleep, with a look at them now and then.
 constexpr auto kAfterLook = std::chrono::microseconds(50), kNap = std::chrono::microseconds(1000);
-constexpr int kPollsPerLook = 16;  // at the clock
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Polls until `word` differs from `old`, at most so long; what it is then.
-uint32_t poll(const uint32_t& word, uint32_t old, std::chrono::microseconds at_most) {
-  using Clock = std::chrono::steady_clock;
-  uint32_t now = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
-  for (const auto until = Clock::now() + at_most; now == old && Clock::now() < until;) {
-    for (int i = 0; i < kPollsPerLook && now == old; ++i) {
-      pause();
-      now = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
-    }
-  }
-  return now;
-}
-
-const uint32_t& bare(const std::atomic<uint32_t>& word) {
-  static_assert(sizeof word == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
-  return reinterpret_cast<const uint32_t&>(word);
-}
-
-// Waits until `word` differs from `old`: spins where it may, then sleeps in the kernel. A yield
-// between the two would give away the rest of the time slice, milliseconds, wherever another thread
-// wants the core.
-uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, bool may_spin) {
-  if (may_spin) poll(bare(word), old, kSpinFor);
-  while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
-}
-
-// Wakes those that wait for a change of `word`. Whether anyone does, std::atomic looks up by a load,
-// which the word's own store must not follow: who went to sleep between the two would sleep on.
-void notify_all(std::atomic<uint32_t>& word) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  word.notify_all();
-}
 
 // Sleeps until woken, where workers have cores at most for kNap, unless `word` differs from `old`;
 // what it is then.
@@ -108,11 +66,11 @@ uint32_t wait_in_job(bp_team& team, uint32_t worker, const uint32_t& word, uint3
   uint32_t now = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
   if (now != old && !team.cores.is_away(worker)) return now;
   team.cores.begin_wait(worker);
-  if (team.may_spin && now == old) now = poll(word, old, kUntilLook);
+  if (team.may_spin && now == old) now = poll_for_change(word, old, kUntilLook);
   if (team.may_spin && now == old) {
     team.cores.look(worker);
-    now = poll(word, old, kLook);
-    if (now == old && !team.cores.lend(worker, loan)) now = poll(word, old, kAfterLook);
+    now = poll_for_change(word, old, kLook);
+    if (now == old && !team.cores.lend(worker, loan)) now = poll_for_change(word, old, kAfterLook);
   }
   while (now == old) {
     if (team.may_spin) team.cores.look(worker);
@@ -130,10 +88,10 @@ void barrier(bp_team* team) {
   if (team->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == team->n) {
     team->arrived.store(0, std::memory_order_relaxed);
     team->generation.store(generation + 1, std::memory_order_release);
-    notify_all(team->generation);
+    notify(team->generation);
     return;
   }
-  wait_for_change(team->generation, generation, team->may_spin);
+  wait_for_change(team->generation, generation, team->may_spin ? kSpinFor : kSpinFor.zero());
 }
 
 }  // namespace
@@ -181,6 +139,7 @@ ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
     : n_threads_(std::max(n_threads, 1u)),
       may_spin_(n_threads_ <= topology.n_usable()),
       placement_(topology.placement(n_threads_)),
+      keeps_cores_(!placement_.empty() && n_threads_ >= topology.n_all_cores()),
       loops_(std::make_unique<Loops>(n_threads_)),
       extension_(make_growable<bp_threads>()),
       team_(n_threads_) {
@@ -209,7 +168,7 @@ ThreadTeam::~ThreadTeam() {
 void ThreadTeam::stop_workers() {
   stop_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
-  notify_all(epoch_);
+  notify(epoch_);
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
   stop_.store(false, std::memory_order_relaxed);
@@ -221,7 +180,7 @@ void ThreadTeam::start_workers() {
     for (uint32_t i = 1; i < n_threads_; ++i) {
       workers_.emplace_back([this, i, epoch = epoch_.load()] { work(i, epoch); });
       const pthread_t worker = workers_.back().native_handle();
-      if (!placement_.empty()) keep_on(worker, placement_[i]);
+      if (keeps_cores_) keep_on(worker, placement_[i]);
       if (may_spin_) team_.cores.meet(i, worker, placement_[i]);
     }
   } catch (...) {
@@ -251,7 +210,7 @@ void ThreadTeam::run_alone(uint32_t n, Job job, void* argument) {
   if (may_spin_) team_.cores.meet(0, pthread_self(), placement_[0]);
   for (uint32_t i = 0; i < n_threads_; ++i) team_.cores.enter(i);
   epoch_.fetch_add(1, std::memory_order_release);
-  notify_all(epoch_);
+  notify(epoch_);
   team_.cores.begin_work(0);
   job(argument, 0, team_.n, &team_);
   for (uint32_t left; (left = running_.load(std::memory_order_acquire)) != 0;) {
@@ -262,7 +221,7 @@ void ThreadTeam::run_alone(uint32_t n, Job job, void* argument) {
 
 void ThreadTeam::work(uint32_t worker, uint32_t epoch) {
   while (true) {
-    epoch = wait_for_change(epoch_, epoch, may_spin_);
+    epoch = wait_for_change(epoch_, epoch, may_spin_ ? kSpinFor : kSpinFor.zero());
     if (stop_.load(std::memory_order_relaxed)) return;
     team_.cores.begin_work(worker);
     if (worker < team_.n) job_(argument_, worker, team_.n, &team_);

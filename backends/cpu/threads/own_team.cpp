@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "backends/cpu/threads/team.hpp"
-#include "backends/cpu/threads/wait.hpp"
 #include "backplane/no_signals.hpp"
+#include "backplane/wait.hpp"
 
 namespace bp::cpu {
 
 namespace {
+
+// Between steps, when the core is wanted for other things.
+constexpr std::chrono::microseconds kSpinForWork{30};
 
 struct Loop {
   std::atomic<uint64_t> next{0};

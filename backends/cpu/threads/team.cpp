@@ -7,8 +7,8 @@
 #include <string>
 
 #include "backends/cpu/threads/own_team.hpp"
-#include "backends/cpu/threads/wait.hpp"
 #include "backplane/cgroups.hpp"
+#include "backplane/wait.hpp"
 
 namespace bp::cpu {
 
@@ -18,11 +18,6 @@ uint32_t affinity_count() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
-}
-
-const uint32_t* bare(const std::atomic<uint32_t>& word) {
-  static_assert(sizeof word == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
-  return reinterpret_cast<const uint32_t*>(&word);
 }
 
 }  // namespace
@@ -49,7 +44,7 @@ Team::~Team() = default;
 
 uint32_t Team::wait(bp_team* team, uint32_t worker, const std::atomic<uint32_t>& word,
                     uint32_t old) const {
-  if (threads_.wait != nullptr) return threads_.wait(team, worker, bare(word), old);
+  if (threads_.wait != nullptr) return threads_.wait(team, worker, &bare(word), old);
   return wait_for_change(word, old, has_core_each() ? kSpinInStep : kSpinInStep.zero());
 }
 
@@ -62,7 +57,7 @@ void Team::wake_all(bp_team* team, std::atomic<uint32_t>& word) const {
 }
 
 void Team::wake(bp_team* team, std::atomic<uint32_t>& word, uint32_t n) const {
-  if (threads_.wait != nullptr) return threads_.wake(team, bare(word), n);
+  if (threads_.wait != nullptr) return threads_.wake(team, &bare(word), n);
   notify(word, n >= threads_.n_threads ? kAllWaiting : n);
 }
 

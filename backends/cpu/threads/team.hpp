@@ -2,6 +2,7 @@
 // The team of workers that steps and preparation run on: the host's, or one of our own.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,10 @@
 #include "backplane/plugin.hpp"
 
 namespace bp::cpu {
+
+// How long workers wait awake within a step: longer than most items take; waking a sleeping core
+// costs as much.
+inline constexpr std::chrono::microseconds kSpinInStep{100};
 
 class OwnTeam;
 

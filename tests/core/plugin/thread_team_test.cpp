@@ -312,28 +312,56 @@ TEST(WorkerCores, AreLentToAWorkerThatDoesNotComputeUntilItWaits) {
 
 // Within a job a worker may be on a lent core; afterwards it goes home, maybe after the caller has
 // gone on.
-bool comes_home(pid_t thread, uint32_t home) {
+bool comes_home(pid_t thread, const std::set<uint32_t>& home) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   do {
-    if (affinity_of(thread) == std::set{home}) return true;
+    if (affinity_of(thread) == home) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (std::chrono::steady_clock::now() < until);
   return false;
 }
 
-TEST(ThreadTeam, KeepsAffinitiesThoughOthersWantItsCores) {
-  if (base::own_topology().n_usable() < 2) GTEST_SKIP() << "needs two processors";
-  const std::set<uint32_t> all = affinity_of(0);
-  const uint32_t home = base::own_topology().placement(2)[1];
-  ThreadTeam team(2);
-  const bp_threads* threads = team.extension();
-  std::array<pid_t, 2> ids{};
+using Ids = std::array<pid_t, 2>;
+Ids ids_of_workers(const bp_threads* threads) {
+  Ids ids{};
   threads->run_team(
       threads->user, 0,
       [](void* argument, uint32_t worker, uint32_t, bp_team*) {
-        (*static_cast<std::array<pid_t, 2>*>(argument))[worker] = gettid();
+        (*static_cast<Ids*>(argument))[worker] = gettid();
       },
       &ids);
+  return ids;
+}
+
+// A machine that has no others, as cores.
+base::CpuTopology two_processors() {
+  base::CpuTopology topology;
+  topology.quota = 2;
+  for (const uint32_t id : base::own_topology().placement(2)) topology.cpus.push_back({id, id, 0});
+  return topology;
+}
+
+// Another process, which has the other cores, would place its workers where these are.
+TEST(ThreadTeam, StaysOnItsCoresWhereItHasThemAll) {
+  if (base::own_topology().n_usable() < 2) GTEST_SKIP() << "needs two processors";
+  base::CpuTopology topology = two_processors();
+  {
+    ThreadTeam team(2, topology);
+    EXPECT_TRUE(comes_home(ids_of_workers(team.extension())[1], {topology.cpus[1].id}));
+  }
+  topology.cpus.push_back({1000, 1000, 0});
+  ThreadTeam team(2, topology);
+  EXPECT_TRUE(comes_home(ids_of_workers(team.extension())[1], affinity_of(0)));
+}
+
+TEST(ThreadTeam, KeepsAffinitiesThoughOthersWantItsCores) {
+  if (base::own_topology().n_usable() < 2) GTEST_SKIP() << "needs two processors";
+  const std::set<uint32_t> all = affinity_of(0);
+  const base::CpuTopology topology = two_processors();
+  const uint32_t home = topology.cpus[1].id;
+  ThreadTeam team(2, topology);
+  const bp_threads* threads = team.extension();
+  const Ids ids = ids_of_workers(threads);
   for (const uint32_t computing : {1u, 0u}) {
     AwaitedWork work{threads, computing};
     {
@@ -343,7 +371,7 @@ TEST(ThreadTeam, KeepsAffinitiesThoughOthersWantItsCores) {
       threads->run_team(threads->user, 0, AwaitedWork::run, &work);
     }
     EXPECT_EQ(affinity_of(ids[0]), all);
-    EXPECT_TRUE(comes_home(ids[1], home));
+    EXPECT_TRUE(comes_home(ids[1], {home}));
   }
 }
 
