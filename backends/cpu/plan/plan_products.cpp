@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/plan/planner.hpp"
+#include "backends/cpu/round_up.hpp"
 
 namespace bp::cpu {
 
@@ -154,9 +155,11 @@ void Planner::add_passes(MatmulSpec hidden, MatmulSpec down) {
 
 RowCount Planner::in_passes(RowCount count, uint32_t width) const {
   constexpr size_t kPassBytes = size_t{10} << 20;
+  constexpr uint32_t kMaxPasses = 128;  // each is two stages a layer
   if (count.rows != BP_ROWS_TOKENS || !overrides_.empty()) return count;
   const size_t fitting = kPassBytes / (size_t{width} * sizeof(float));
-  const size_t most = std::max<size_t>(fitting / RowCount::kUnit, 1) * RowCount::kUnit;
+  const size_t enough = round_up(max_tokens_ / kMaxPasses + 1, RowCount::kUnit);
+  const size_t most = std::max(fitting / RowCount::kUnit * RowCount::kUnit, enough);
   if (most < max_tokens_) count.most = static_cast<uint32_t>(most);
   return count;
 }

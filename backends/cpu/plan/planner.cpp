@@ -35,6 +35,9 @@ Result<Plan> Planner::run() {
     const Status status = plan_op(op_index_);
     if (!status.ok()) return status.with_context(describe(op));
   }
+  if (plan_.stages.size() * Stage::kPhases >= WorkShares::kMaxPhase) {
+    return unsupported("a step of " + std::to_string(plan_.stages.size()) + " stages is too long");
+  }
   for (const uint32_t v : program_.outputs()) {
     PlanOutput output;
     output.buffer = buffer_of(v);

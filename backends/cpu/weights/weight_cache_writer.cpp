@@ -127,16 +127,17 @@ Status WeightCacheWriter::write(std::span<const std::shared_ptr<PreparedWeight>>
 
 Status WeightCacheWriter::append(const PreparedWeight& weight, const Team& team) {
   const size_t strip = weight.strip_bytes();
-  // One strip of very many columns may be larger than all of it.
-  if (strip > staging_.size()) {
+  // A strip of very many columns may be larger than all of it. With a huge page more there is one
+  // to write wherever the next strip has no room.
+  if (strip + kHugePage > staging_.size()) {
     BP_TRY(flush(staged_, team));
-    BP_ASSIGN(staging_, AlignedBuffer::allocate(round_up(strip, kHugePage), "packing weights"));
+    const size_t bytes = round_up(strip, kHugePage) + kHugePage;
+    BP_ASSIGN(staging_, AlignedBuffer::allocate(bytes, "packing weights"));
   }
   for (uint32_t first = 0; first < weight.n_strips();) {
     if (staging_.size() - staged_ < strip) {
       // Whole huge pages, so that the file's pages can be huge too.
-      const size_t whole = staged_ / kHugePage * kHugePage;
-      BP_TRY(flush(whole > 0 ? whole : staged_, team));
+      BP_TRY(flush(staged_ / kHugePage * kHugePage, team));
       continue;
     }
     const auto n = static_cast<uint32_t>(

@@ -1,5 +1,6 @@
 #include "backends/cpu/weights/weight_preparation.hpp"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 
 #include "backends/cpu/available_memory.hpp"
+#include "backends/cpu/weights/weight_cache_format.hpp"
 
 namespace bp::cpu {
 
@@ -21,7 +23,8 @@ std::string text_or_empty(const char* text) {
   return text == nullptr ? "" : text;
 }
 
-// A file that nobody asked for leaves as much of the disk free as it takes.
+// A file that nobody asked for leaves as much of the disk free as it takes. It replaces what has
+// its name.
 bool may_fill(const std::string& folder, uint64_t n_bytes, std::optional<Prepare> wanted) {
   if (wanted) return true;
   struct statvfs disk {};
@@ -30,8 +33,13 @@ bool may_fill(const std::string& folder, uint64_t n_bytes, std::optional<Prepare
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) {
     path = path.parent_path();
   }
-  return ::statvfs(path.c_str(), &disk) == 0 &&
-         uint64_t{disk.f_bavail} * disk.f_frsize / 2 >= n_bytes;
+  if (::statvfs(path.c_str(), &disk) != 0) return false;
+  struct stat old {};
+  const std::string file = folder + "/" + kCacheFileName;
+  const bool replaces = ::stat(file.c_str(), &old) == 0;
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  const uint64_t freed = replaces ? uint64_t{512} * static_cast<uint64_t>(old.st_blocks) : 0;
+  return free >= n_bytes && free + freed >= 2 * n_bytes;
 }
 
 }  // namespace

@@ -177,6 +177,19 @@ TEST_F(PlanTest, AWideIntermediateIsHeldForPassesOfRows) {
   }
 }
 
+// However many tokens a step may have.
+TEST_F(PlanTest, PassesHaveMoreRowsWhereTheyWouldBeTooMany) {
+  constexpr uint32_t kWide = 65536;
+  conformance::TinyLlama llama(BP_DTYPE_Q8_0, 0, {}, {}, kWide);
+  const size_t n_stages = plan_of(llama).stages.size();
+  const auto n_passes = [&](uint32_t max_tokens) {
+    return 1 + (plan_of(llama, max_tokens).stages.size() - n_stages) /
+                   (2 * conformance::TinyLlama::kLayers);
+  };
+  EXPECT_EQ(n_passes(4800), 100u);
+  EXPECT_LE(n_passes(1 << 20), 128u);
+}
+
 TEST_F(PlanTest, PassesTakeEachRowOnce) {
   for (const uint32_t most : {RowCount::kUnit, 5 * RowCount::kUnit}) {
     for (uint32_t n = 0; n <= 600; ++n) {

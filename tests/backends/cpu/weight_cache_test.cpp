@@ -113,6 +113,22 @@ TEST_F(WeightCacheTest, GivesBackTheStripsThatWereWritten) {
   }
 }
 
+// A strip may be more than the writer holds at once, and end in the middle of a page.
+TEST_F(WeightCacheTest, HoldsStripsOfVeryManyColumns) {
+  add(BP_DTYPE_Q8_0, 48, 1'080'000);
+  add(BP_DTYPE_Q8_0, 16, 64);
+  ASSERT_TRUE(write().ok());
+  const auto cache = WeightCache::open(folder(), kKey);
+  ASSERT_TRUE(cache.ok()) << cache.status().message();
+  for (const auto& weight : weights_) {
+    Bytes packed(weight->n_strips() * weight->strip_bytes());
+    weight->pack_into(0, weight->n_strips(), packed.data());
+    const auto strips = (*cache)->find(*weight);
+    ASSERT_NE(strips, nullptr);
+    EXPECT_TRUE(std::equal(packed.begin(), packed.end(), strips.get()));
+  }
+}
+
 TEST_F(WeightCacheTest, HoldsBf16WhereKernelsTakeIt) {
   const WeightRows rows = weights_.back()->rows();
   EXPECT_EQ(weights_.back()->packed_bytes(), 2 * Bf16Split::strip_bytes(96));
