@@ -147,6 +147,7 @@ Status chat(Session& session) {
     std::string line;
     if (!std::getline(std::cin, line)) return {};
     if (line.empty()) continue;
+    g_interrupted = false;  // there was nothing to interrupt
     BP_TRY(session.answer(line));
     std::fputs("\n", stdout);
     std::fflush(stdout);
