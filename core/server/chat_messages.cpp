@@ -11,12 +11,14 @@
 #include <utility>
 
 #include "core/server/json_reader.hpp"
+#include "core/text/chat_template.hpp"
 
 namespace bp::server {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+using text::MessageForm;
 
 constexpr size_t kMaxMessages = 10'000;
 constexpr size_t kMaxParts = 1'000;
@@ -25,14 +27,14 @@ constexpr size_t kMaxNameBytes = 1024;
 // Templates build control tokens out of roles, so that only known ones may pass.
 constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
-void read_role(FieldReader& fields, Json& message) {
+void read_role(FieldReader& fields, const MessageForm& form, Json& message) {
   const auto role = fields.text("role", kMaxNameBytes);
   if (!role && fields.ok()) return fields.refuse("role", "is missing");
   if (!role) return;
   if (std::ranges::find(kRoles, *role) == std::end(kRoles)) {
     return fields.refuse("role", "must be one of system, developer, user, assistant, tool");
   }
-  message["role"] = *role;
+  message["role"] = *role == "developer" && !form.developer_role ? "system" : *role;
 }
 
 // Text parts on lines of their own, as peers join them.
@@ -56,7 +58,7 @@ void read_content(FieldReader& fields, Json& message) {
   if (!fields.ok()) return;
   if (content == nullptr) {
     if (message["role"] != "assistant") fields.refuse("content", "is missing");
-    message["content"] = nullptr;
+    message["content"] = "";
   } else if (content->is_string()) {
     message["content"] = *content;
   } else if (content->is_array()) {
@@ -99,7 +101,8 @@ Json read_function(FieldReader& call, const std::string& path, bool as_text) {
   return call.ok() ? Json{{"name", *name}, {"arguments", std::move(arguments)}} : Json();
 }
 
-void read_tool_calls(FieldReader& fields, const std::string& path, bool as_text, Json& message) {
+void read_tool_calls(FieldReader& fields, const std::string& path, const MessageForm& form,
+                     Json& message) {
   const Json* calls = fields.array("tool_calls", kMaxToolCalls);
   if (calls == nullptr || calls->empty()) return;
   if (message["role"] != "assistant") {
@@ -120,12 +123,13 @@ void read_tool_calls(FieldReader& fields, const std::string& path, bool as_text,
         static_cast<int64_t>(i)) {
       call.refuse("index", "is not the call's place");
     }
-    read["function"] = read_function(call, call_path, as_text);
+    read["function"] = read_function(call, call_path, form.argument_text);
     call.finish();
     if (call.refusal()) fields.refuse(*call.refusal());
     out.push_back(std::move(read));
   }
   message["tool_calls"] = std::move(out);
+  if (form.null_content && message["content"] == "") message["content"] = nullptr;
 }
 
 // Templates call it one or the other.
@@ -161,23 +165,23 @@ void name_tool_message(CallNames& names, Json& message) {
   if (name != names.end()) message["name"] = name->second;
 }
 
-Json read_message(FieldReader& fields, const std::string& path, bool as_text) {
+Json read_message(FieldReader& fields, const std::string& path, const MessageForm& form) {
   Json message = Json::object();
-  read_role(fields, message);
+  read_role(fields, form, message);
   if (!fields.ok()) return message;
   read_content(fields, message);
   for (const char* name : {"name", "tool_call_id"}) {
     if (const auto text = fields.text(name, kMaxNameBytes)) message[name] = *text;
   }
   read_reasoning(fields, message);
-  read_tool_calls(fields, path, as_text, message);
+  read_tool_calls(fields, path, form, message);
   fields.finish();
   return message;
 }
 
 }  // namespace
 
-Json read_messages(FieldReader& fields, bool takes_argument_text) {
+Json read_messages(FieldReader& fields, const MessageForm& form) {
   const Json* messages = fields.array("messages", kMaxMessages);
   if (messages == nullptr || messages->empty()) {
     fields.refuse("messages", "must be an array of at least one message");
@@ -189,7 +193,7 @@ Json read_messages(FieldReader& fields, bool takes_argument_text) {
     const std::string path = fmt::format("messages[{}].", i);
     FieldReader reader((*messages)[i], path);
     if (reader.ok()) {
-      Json message = read_message(reader, path, takes_argument_text);
+      Json message = read_message(reader, path, form);
       if (reader.ok()) name_tool_message(names, message);
       out.push_back(std::move(message));
     }

@@ -150,8 +150,8 @@ ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext&
   // A null that becomes an object by assignment is left broken where memory runs out.
   chat.variables = Json::object();
   read_template(fields, c, chat);
-  const bool as_text = fields.ok() && chat.chat_template->takes_argument_text();
-  chat.variables["messages"] = read_messages(fields, as_text);
+  const auto form = fields.ok() ? chat.chat_template->message_form() : text::MessageForm();
+  chat.variables["messages"] = read_messages(fields, form);
   read_output(fields, c, chat);
   add_system_message(c.model.chat_system, chat.variables["messages"]);
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);

@@ -23,6 +23,13 @@ struct NamedTemplate {
   std::string source;
 };
 
+// How a template wants what the messages of a conversation can say in several ways.
+struct MessageForm {
+  bool argument_text = false;   // arguments of tool calls are JSON text; else objects
+  bool null_content = false;    // a message that only calls tools has null for its text; else ""
+  bool developer_role = false;  // it knows that role; else "system" stands for it
+};
+
 // Immutable; render may be called from any thread, concurrently.
 class ChatTemplate {
  public:
@@ -45,8 +52,7 @@ class ChatTemplate {
   [[nodiscard]] const std::string& source() const { return source_; }
   // Whether a template reads the variable, or at least speaks of it.
   [[nodiscard]] bool mentions(std::string_view variable) const;
-  // Whether the arguments of tool calls in messages are to be JSON text; else they are objects.
-  [[nodiscard]] bool takes_argument_text() const { return takes_argument_text_; }
+  [[nodiscard]] const MessageForm& message_form() const { return message_form_; }
 
  private:
   ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens,
@@ -54,12 +60,13 @@ class ChatTemplate {
   const jinja::Template& choose(const nlohmann::ordered_json& variables) const;
   Result<std::string> render(const nlohmann::ordered_json& request,
                              const jinja::RenderOptions& options) const;
-  [[nodiscard]] bool wants_argument_text() const;
+  // Whether calls show in messages with that content, and then how they are to be given.
+  bool find_form_of_calls(bool null_content);
 
   std::map<std::string, jinja::Template> templates_;  // by name, never empty
   TokenTexts tokens_;
   std::string source_;
-  bool takes_argument_text_ = false;
+  MessageForm message_form_;
 };
 
 // The present local time.

@@ -316,6 +316,41 @@ TEST_F(ToolCallTest, TemplatesThatJoinArgumentsGetText) {
   }
 }
 
+// Answers of ours that only call have none, and so they come back.
+TEST_F(ToolCallTest, MessagesWithoutContentHaveAnEmptyOne) {
+  template_source =
+      "{% for m in messages %}{{ 'x' in m.content }} {{ m.content.strip() }}"
+      "{% for c in m.tool_calls or [] %}{{ c.function.arguments }}{% endfor %}{% endfor %}";
+  start();
+  const Json call = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
+  EXPECT_EQ(rendered(Json::array({{{"role", "assistant"}, {"content", nullptr}},
+                                  {{"role", "assistant"}, {"tool_calls", {call}}}})),
+            "False False {}");
+}
+
+TEST_F(ToolCallTest, OrNoneWhereTheTemplateShowsCallsForNothingElse) {
+  template_source =
+      "{% for m in messages %}{% if m.content is none %}"
+      "{% for c in m.tool_calls %}{{ 'f' + c.function.arguments }}{% endfor %}"
+      "{% else %}({{ m.content }}){% endif %}{% endfor %}";
+  start();
+  const Json call = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
+  EXPECT_EQ(rendered(Json::array({{{"role", "assistant"}, {"content", nullptr}},
+                                  {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}},
+                                  {{"role", "assistant"}, {"tool_calls", {call}}}})),
+            "()f{}f{}");
+}
+
+TEST_F(ToolCallTest, DevelopersSpeakAsTheSystemWhereTheTemplateDoesNotKnowThem) {
+  template_source = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}";
+  start();
+  const Json messages = Json::array({{{"role", "developer"}, {"content", "a"}}});
+  EXPECT_EQ(rendered(messages), "system: a ");
+  template_source += "{# developer #}";
+  start();
+  EXPECT_EQ(rendered(messages), "developer: a ");
+}
+
 TEST_F(ToolCallTest, Refusals) {
   start();
   const auto function = [](Json fields) {

@@ -79,7 +79,28 @@ TEST(ChatTemplate, KnowsHowItTakesTheArgumentsOfCalls) {
   for (const auto& [source, takes_text] : cases) {
     const auto chat = ChatTemplate::create(calls + source + end, {});
     ASSERT_TRUE(chat.ok()) << source;
-    EXPECT_EQ(chat->takes_argument_text(), takes_text) << source;
+    EXPECT_EQ(chat->message_form().argument_text, takes_text) << source;
+  }
+}
+
+TEST(ChatTemplate, KnowsWhichContentShowsCalls) {
+  const std::string begin = "{% for m in messages %}", end = "{% endfor %}";
+  const std::string calls =
+      "{% for c in m.tool_calls or [] %}{{ c.function.arguments }}{% endfor %}";
+  const std::pair<std::string, bool> cases[] = {
+      {calls, false},
+      {"{% if m.content is not none %}{{ m.content }}{% endif %}" + calls, false},
+      {"{% if 'a' in m.content %}a{% endif %}" + calls, false},
+      {"{% if m.content is none %}" + calls + "{% endif %}", true},
+      {"{% if m.content is none %}" + calls + "{% endif %}{{ developer }}", true},
+      {"{{ m.content }}", false},
+  };
+  for (const auto& [source, takes_null] : cases) {
+    const auto chat = ChatTemplate::create(begin + source + end, {});
+    ASSERT_TRUE(chat.ok()) << source;
+    EXPECT_EQ(chat->message_form().null_content, takes_null) << source;
+    EXPECT_EQ(chat->message_form().argument_text, source.find("arguments") != std::string::npos);
+    EXPECT_EQ(chat->message_form().developer_role, source.ends_with("{{ developer }}"));
   }
 }
 
