@@ -13,6 +13,10 @@ void emit(Events& events, Mailbox& mailbox) {
       sink.on_delta(event.choice, std::move(event.delta));
     }
     if (event.has_finish) sink.on_finish(event.choice, std::move(event.finish));
+  }
+  for (const Event& event : events) {
+    RequestState& request = *event.request;
+    request.request.sink->on_step_end();
     if (event.has_finish && --request.n_unfinished == 0) mailbox.note_request_ended();
   }
   for (const Event& event : events) event.request->request.sink->flush();

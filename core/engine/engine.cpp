@@ -90,10 +90,14 @@ Engine::~Engine() {
 }
 
 Result<RequestId> Engine::submit(Request request) {
-  BP_TRY(impl_->state.mailbox.check_room());  // before there is work and memory for it
+  BP_TRY(check_room());  // before there is work and memory for it
   BP_ASSIGN(auto sequence,
             make_sequence(impl_->state.parts, impl_->state.context, std::move(request)));
   return impl_->state.mailbox.submit(std::move(sequence));
+}
+
+Status Engine::check_room() const {
+  return impl_->state.mailbox.check_room();
 }
 
 void Engine::cancel(RequestId id) {

@@ -27,6 +27,8 @@ class Engine {
   // DEVICE_LOST where it is not healthy. The sink is only called for requests that were queued.
   // [any-thread]
   Result<RequestId> submit(Request request);
+  // Why submit would fail now, whatever the request. [any-thread]
+  [[nodiscard]] Status check_room() const;
   // Ends all choices of a request with kCancelled within a step. Unknown ids are ignored.
   // [any-thread]
   void cancel(RequestId id);

@@ -54,7 +54,9 @@ class Sink {
   virtual void on_prompt_logprobs(std::vector<PositionLogprobs> logprobs) = 0;
   virtual void on_delta(uint32_t choice, Delta delta) = 0;
   virtual void on_finish(uint32_t choice, Finish finish) = 0;
-  // After the events of a step, those of all requests: a sink that passes them on may do so now.
+  // After the events of a step, those of all requests. First each sink may make one piece of its
+  // own, then each one that passes pieces on may do so.
+  virtual void on_step_end() {}
   virtual void flush() {}
 };
 

@@ -9,9 +9,13 @@ namespace bp::engine {
 
 namespace {
 
-void refresh_prefix(Sequence& s, kv::BlockManager& kv) {
+// Answers how many of the blocks found the sequence can have without one that is free.
+uint32_t refresh_prefix(Sequence& s, kv::BlockManager& kv) {
+  s.n_cached = 0;
   // Rows of cached tokens are not computed, so there are no logprobs of them.
-  s.n_cached = s.prompt_logprobs_missing() ? 0 : kv.find_prefix(s.match, s.tokens, s.request->salt);
+  if (s.prompt_logprobs_missing()) return 0;
+  s.n_cached = kv.find_prefix(s.match, s.tokens, s.request->salt);
+  return kv.n_in_use(s.match);
 }
 
 }  // namespace
@@ -29,7 +33,11 @@ bp_snapshot ScheduleColumns::take(SequenceList& sequences, kv::BlockManager& kv,
   for (size_t i = 0; i < n; ++i) {
     Sequence& s = *sequences[i];
     const bool waiting = s.state == Sequence::State::kWaiting;
-    if (waiting && n_running < limits.max_sequences) refresh_prefix(s, kv);
+    if (!waiting) {
+      n_held[i] = kv.n_held(s.table, s.n_computed);
+    } else if (n_running < limits.max_sequences) {
+      n_held[i] = refresh_prefix(s, kv);
+    }
     id[i] = s.id;
     state[i] = waiting ? BP_SEQ_WAITING : BP_SEQ_RUNNING;
     priority[i] = s.request->request.priority;
@@ -39,7 +47,6 @@ bp_snapshot ScheduleColumns::take(SequenceList& sequences, kv::BlockManager& kv,
     n_tokens[i] = s.n_tokens();
     n_computed[i] = s.n_computed;
     n_cached[i] = waiting ? std::max(s.n_cached, s.kept.n_tokens()) : 0;
-    n_held[i] = waiting ? 0 : kv.n_held(s.table, s.n_computed);
     last_run_step[i] = s.last_run_step;
   }
   return view(kv, limits);

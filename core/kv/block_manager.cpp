@@ -52,6 +52,12 @@ uint32_t BlockManager::find_prefix(PrefixMatch& match, std::span<const int32_t> 
   return static_cast<uint32_t>(match.n_blocks()) * options_.block_size;
 }
 
+uint32_t BlockManager::n_in_use(const PrefixMatch& match) const {
+  const auto is_idle = [this](const PrefixNode& node) { return pool_.n_users(node.block) == 0; };
+  return static_cast<uint32_t>(std::ranges::find_if(match.nodes(), is_idle) -
+                               match.nodes().begin());
+}
+
 uint32_t BlockManager::take_prefix(BlockTable& table, std::span<const int32_t> tokens,
                                    std::string_view salt) {
   assert(table.blocks.empty());

@@ -56,6 +56,9 @@ class BlockManager {
   // The same answer from what `match` remembers: cheap when little changed since it was asked for
   // the same tokens.
   uint32_t find_prefix(PrefixMatch& match, std::span<const int32_t> tokens, std::string_view salt);
+  // Leading blocks that it found and sequences use: another user takes none of n_available. The
+  // match is up to date.
+  [[nodiscard]] uint32_t n_in_use(const PrefixMatch& match) const;
   // While it stays the same, so does what matches answer that were asked since it changed.
   [[nodiscard]] uint64_t prefix_version() const { return cache_.version(); }
   // Finds a prefix, and an empty table becomes a user of its blocks.

@@ -39,6 +39,7 @@ class PrefixMatch {
  public:
   // Leading blocks that were found.
   [[nodiscard]] size_t n_blocks() const { return nodes_.size(); }
+  [[nodiscard]] const std::vector<PrefixNode>& nodes() const { return nodes_; }
   // Forgets the tokens too: the next update may be for others.
   void clear();
 

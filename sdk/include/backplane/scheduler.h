@@ -53,7 +53,8 @@ typedef struct bp_snapshot {
   const uint32_t* n_computed;  /* for a waiting sequence 0 */
   const uint32_t* n_cached;    /* of a waiting sequence: leading tokens found in the prefix cache, or
                                   kept in host memory when it was preempted */
-  const uint32_t* n_held;      /* blocks held */
+  const uint32_t* n_held;      /* blocks held; of a waiting sequence: leading ones of n_cached that it
+                                  need not ask for, since others hold them */
   const uint64_t* last_run_step; /* UINT64_MAX: never */
 } bp_snapshot;
 

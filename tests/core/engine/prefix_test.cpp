@@ -47,6 +47,37 @@ class OneAtATime final : public Scheduler {
 template <uint32_t kPreemptAt>
 constexpr bp_scheduler_factory kOneAtATime = scheduler_factory<OneAtATime<kPreemptAt>>();
 
+bool g_holder_went = false;  // engine's thread; read once it is idle
+
+// Preempts the first sequence and starts both that wait, as soon as the second finds its blocks;
+// leaves all that follows to the engine.
+class HolderGoes final : public Scheduler {
+ public:
+  static Result<std::unique_ptr<Scheduler>> create(const Host&, const Params&) {
+    return std::unique_ptr<Scheduler>(std::make_unique<HolderGoes>());
+  }
+  Status schedule(const bp_snapshot& s, bp_decision& d) override {
+    if (went_) {
+      g_holder_went = g_holder_went || s.state[0] == BP_SEQ_WAITING;
+      return invalid_argument("no more decisions");
+    }
+    went_ = s.n_seqs == 3 && s.n_cached[1] == 40;
+    if (!went_) {
+      d.n_tokens[0] = s.n_tokens[0] - s.n_computed[0];
+      return {};
+    }
+    EXPECT_EQ(s.n_held[1], 10u);
+    d.preempt[0] = BP_PREEMPT_RECOMPUTE;
+    for (uint32_t i = 1; i < 3; ++i) d.n_tokens[i] = s.n_tokens[i] - s.n_cached[i];
+    return {};
+  }
+
+ private:
+  bool went_ = false;
+};
+
+constexpr bp_scheduler_factory kHolderGoes = scheduler_factory<HolderGoes>();
+
 class PrefixTest : public EngineTest {
  protected:
   Answer ask(std::vector<int32_t> prompt, const std::string& salt = "",
@@ -140,6 +171,46 @@ TEST_F(PrefixTest, APreemptedRequestIsShownWithItsOwnBlocks) {
   EXPECT_EQ(run(make_request(prompt, 16)).tokens, greedy(prompt, 16));
   wait_until_idle();
   EXPECT_EQ(g_shown, (std::vector<Shown>{{5, 4}, {14, 12}}));
+}
+
+TEST_F(PrefixTest, BlocksThatOthersHoldNeedNoRoom) {
+  EngineOptions options;
+  options.n_blocks = 15;
+  options.limits.context = 56;
+  start(options);
+  const auto prompt = make_prompt(8, 40);
+  auto longer = prompt;
+  longer.push_back(50);
+  const auto sinks = submit_together({make_request(prompt, 8), make_request(longer, 2)});
+  EXPECT_EQ(sinks[0]->wait()[0].tokens, greedy(prompt, 8));
+  EXPECT_EQ(sinks[1]->wait()[0].tokens, greedy(longer, 2));
+  EXPECT_EQ(model.max_sequences, 2u);  // the second did not wait for the end of the first
+  EXPECT_EQ(engine->stats().preemptions.get(), 0u);
+  EXPECT_EQ(engine->stats().invalid_decisions.get(), 0u);
+}
+
+// Of 14 blocks there seem to be enough for all, since both the first gives up ten and the second
+// needs no room for them.
+TEST_F(PrefixTest, BlocksWhoseHolderGoesInTheSameStepAreMissedWithoutHarm) {
+  EngineOptions options;
+  options.n_blocks = 15;
+  options.limits.context = 56;
+  options.scheduler = &kHolderGoes;
+  g_holder_went = false;
+  start(options);
+  const auto prompt = make_prompt(8, 40);
+  auto longer = prompt;
+  longer.insert(longer.end(), {50, 51, 52, 53, 54});
+  const std::vector<std::vector<int32_t>> prompts{prompt, longer, make_prompt(9, 48)};
+  std::vector<Request> requests;
+  for (const auto& p : prompts) requests.push_back(make_request(p, 8));
+  const auto sinks = submit_together(std::move(requests));
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(sinks[i]->wait()[0].tokens, greedy(prompts[i], 8)) << i;
+  }
+  wait_until_idle();
+  EXPECT_TRUE(g_holder_went);
+  EXPECT_EQ(engine->stats().kv_blocks_used.get(), 0u);
 }
 
 TEST_F(PrefixTest, ManySharersInATinyPoolGetTheirOwnAnswers) {

@@ -52,6 +52,28 @@ TEST(BlockManagerTest, AForkCopiesThePartialBlockOnlyWhenTwoShareIt) {
   EXPECT_EQ(kv.n_held(second, 6), 2u);
 }
 
+TEST(BlockManagerTest, FoundBlocksInUseTakeNothingAvailable) {
+  BlockManager kv({.n_blocks = 9, .block_size = 4});
+  std::vector<bp_block_op> ops;
+  BlockTable first, found;
+  const auto tokens = count_up(13);
+  ASSERT_TRUE(kv.reserve(first, 0, 12, ops));
+  kv.register_full(first, tokens, 12, "");
+  PrefixMatch match;
+  EXPECT_EQ(kv.find_prefix(match, tokens, ""), 12u);
+  EXPECT_EQ(kv.n_in_use(match), 3u);
+  BlockTable second = kv.fork(first, 12);
+  kv.release(first);
+  EXPECT_EQ(kv.n_in_use(match), 3u);
+  kv.release(second);
+  EXPECT_EQ(kv.n_in_use(match), 0u);
+  EXPECT_EQ(kv.take_prefix(found, count_up(9), ""), 8u);
+  EXPECT_EQ(kv.n_in_use(match), 2u);
+  const uint32_t n_available = kv.n_available();
+  EXPECT_EQ(kv.take_prefix(second, tokens, ""), 12u);
+  EXPECT_EQ(kv.n_available(), n_available - 1);
+}
+
 TEST(BlockManagerTest, AForkAtABlockBorderCopiesNothing) {
   BlockManager kv({.n_blocks = 9, .block_size = 4});
   std::vector<bp_block_op> ops;
