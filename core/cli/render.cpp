@@ -37,20 +37,14 @@ Result<std::shared_ptr<const text::ChatTemplate>> from_model(const std::string& 
   return chat_template;
 }
 
-Result<nlohmann::ordered_json> parse_request(const std::string& input) {
-  auto request = nlohmann::ordered_json::parse(input, nullptr, /*allow_exceptions=*/false);
-  if (!request.is_object()) return invalid_argument("standard input is no JSON object");
-  return request;
-}
-
 }  // namespace
 
 Status render(const RenderOptions& options) {
   BP_ASSIGN(const auto chat_template, options.template_file.empty()
                                           ? from_model(options.model)
                                           : from_file(options.template_file));
-  BP_ASSIGN(const std::string input, read_standard_input());
-  BP_ASSIGN(nlohmann::ordered_json request, parse_request(input));
+  BP_ASSIGN(nlohmann::ordered_json request, read_standard_json());
+  if (!request.is_object()) return invalid_argument("standard input is no JSON object");
   BP_ASSIGN(const std::tm now, text::take_clock(request));
   BP_ASSIGN(const std::string prompt, chat_template->render(request, now));
   std::fwrite(prompt.data(), 1, prompt.size(), stdout);

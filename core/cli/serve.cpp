@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <exception>
 #include <thread>
 
 #include <fmt/format.h>
@@ -70,12 +71,23 @@ class Loader {
  private:
   Status load_all() {
     for (const config::Model& model : config_.models) {
-      const ProgressBar progress("loading " + model.id, &stop_);
-      auto served = runtime::launch(runtime_, model, config_.server.max_queue, progress.c());
-      if (!served.ok()) return served.status().with_context("model '" + model.id + "'");
-      app_.add_model(std::move(served).value());
+      const Status status = load(model);
+      if (!status.ok()) return status.with_context("model '" + model.id + "'");
     }
     spdlog::info("ready");
+    return {};
+  }
+
+  // Memory that runs out is a failure like others, also on a thread of its own.
+  Status load(const config::Model& model) {
+    try {
+      const ProgressBar progress("loading " + model.id, &stop_);
+      BP_ASSIGN(auto served,
+                runtime::launch(runtime_, model, config_.server.max_queue, progress.c()));
+      app_.add_model(std::move(served));
+    } catch (const std::exception& e) {
+      return internal_error(e.what());
+    }
     return {};
   }
 

@@ -1,6 +1,9 @@
 #include "core/cli/standard_input.hpp"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/server/json_reader.hpp"
 
 namespace bp::cli {
 
@@ -18,6 +21,12 @@ Result<std::string> read_standard_input() {
     }
   }
   return invalid_argument("standard input is larger than 1 GiB");
+}
+
+Result<nlohmann::ordered_json> read_standard_json() {
+  BP_ASSIGN(const std::string text, read_standard_input());
+  auto json = server::parse_json(text, {.n_values = SIZE_MAX});
+  return json.ok() ? std::move(json) : json.status().with_context("standard input");
 }
 
 }  // namespace bp::cli

@@ -14,8 +14,8 @@ namespace bp::cli {
 
 namespace {
 
-Result<std::vector<int32_t>> parse_ids(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+Result<std::vector<int32_t>> read_ids() {
+  BP_ASSIGN(const nlohmann::ordered_json json, read_standard_json());
   if (!json.is_array()) return invalid_argument("standard input is no JSON array of token ids");
   std::vector<int32_t> ids;
   for (const auto& item : json) {
@@ -26,8 +26,8 @@ Result<std::vector<int32_t>> parse_ids(const std::string& text) {
   return ids;
 }
 
-Status decode(const text::Tokenizer& tokenizer, const std::string& input) {
-  BP_ASSIGN(const std::vector<int32_t> ids, parse_ids(input));
+Status decode(const text::Tokenizer& tokenizer) {
+  BP_ASSIGN(const std::vector<int32_t> ids, read_ids());
   for (const int32_t id : ids) {
     if (!tokenizer.vocabulary().contains(id)) {
       return invalid_argument(fmt::format("token id {} is outside the vocabulary of {}", id,
@@ -45,8 +45,8 @@ Status tokenize(const TokenizeOptions& options) {
   BP_ASSIGN(const auto runtime, runtime::default_runtime(1));
   BP_ASSIGN(const auto file, runtime->open_model(options.model, "auto"));
   BP_ASSIGN(const auto tokenizer, runtime::make_tokenizer(*file));
+  if (options.decode) return decode(*tokenizer);
   BP_ASSIGN(const std::string input, read_standard_input());
-  if (options.decode) return decode(*tokenizer, input);
   const auto ids = tokenizer->encode(
       input, {.add_special = !options.no_special, .parse_special = !options.plain});
   fmt::print("[{}]\n", fmt::join(ids, ","));

@@ -107,7 +107,7 @@ class TreeBuilder {
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   Json root;
   TreeBuilder builder(limits, root);
-  if (!Json::sax_parse(text, &builder)) return invalid_argument("the body: " + builder.error());
+  if (!Json::sax_parse(text, &builder)) return invalid_argument(builder.error());
   return root;
 }
 

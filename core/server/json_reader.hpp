@@ -1,6 +1,6 @@
 #pragma once
-// A request's body as JSON, strictly: valid UTF-8, no key twice in an object, bounded in depth and
-// in the number of values.
+// JSON that nobody vouches for, strictly: valid UTF-8, no key twice in an object, bounded in depth
+// and in the number of values.
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>

@@ -324,7 +324,8 @@ class Tokenize(CommandTest):
                     self.assertEqual(found, [int(id) for id in line.split()])
 
     def test_ids_that_are_none(self):
-        for stdin in [b"", b"{}", b"[1,", b"[512]", b"[-1]", b"[1.5]", b'["a"]']:
+        deep = b"[" * 100_000 + b"]" * 100_000
+        for stdin in [b"", b"{}", b"[1,", b"[512]", b"[-1]", b"[1.5]", b'["a"]', deep]:
             with self.subTest(stdin=stdin):
                 self.assert_one_clear_line(backplane("tokenize", TINY, "--decode", stdin=stdin))
 
@@ -365,7 +366,8 @@ class Render(CommandTest):
             self.assertEqual(self.assert_done(done).decode(), case["text"])
 
     def test_what_is_no_request(self):
-        for stdin in [b"", b"[]", b"{", b'{"messages": 5}']:
+        deep = b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        for stdin in [b"", b"[]", b"{", b'{"messages": 5}', deep]:
             with self.subTest(stdin=stdin):
                 self.assert_one_clear_line(backplane("render", TINY, stdin=stdin))
 
