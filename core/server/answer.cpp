@@ -22,6 +22,9 @@ class PromptSink : public engine::Sink {
   void on_finish(uint32_t choice, engine::Finish finish) override {
     guarded([&] { answer_->on_finish(prompt_ * answer_->n_ + choice, std::move(finish)); });
   }
+  void on_step_end() override {
+    guarded([&] { answer_->on_step_end(); });
+  }
   void flush() override {
     guarded([&] { answer_->exchange().flush(); });
   }
@@ -92,7 +95,6 @@ void Answer::on_delta(uint32_t choice, engine::Delta delta) {
     is_closed_[choice] = true;
     --n_open_;
   }
-  advance();
 }
 
 void Answer::on_finish(uint32_t choice, engine::Finish finish) {
@@ -116,6 +118,10 @@ void Answer::on_finish(uint32_t choice, engine::Finish finish) {
     add_finish(choice, finish.reason);
     --n_unfinished_;
   }
+}
+
+void Answer::on_step_end() {
+  const std::scoped_lock lock(mutex_);
   advance();
 }
 
@@ -184,19 +190,16 @@ class StreamedAnswer : public Answer {
     format().append_finish(choice, reason, pending_);
   }
   void deliver(bool complete) override {
-    if (complete && include_usage_) format().append_usage(usage(), pending_);
-    if (complete) pending_ += kDoneEvent;
-    write();
-    if (complete) exchange().end_stream();
+    if (!complete) return write();
+    if (include_usage_) format().append_usage(usage(), pending_);
+    end();
   }
   void deliver_failure(const Refusal& failure) override {
     if (!started_) return exchange().send(to_response(failure));
     pending_ += kEventBegin;
     pending_ += error_body(failure.status, failure.message, failure.param, failure.code);
     pending_ += kEventEnd;
-    pending_ += kDoneEvent;
-    write();
-    exchange().end_stream();
+    end();
   }
 
   void begin(uint32_t choice) {
@@ -204,11 +207,20 @@ class StreamedAnswer : public Answer {
     begun_[choice] = true;
     format().append_begin(choice, pending_);
   }
-  void write() {
-    if (pending_.empty()) return;
+  void start() {
     if (!started_) exchange().start_stream("text/event-stream; charset=utf-8");
     started_ = true;
-    exchange().write(std::exchange(pending_, {}));
+  }
+  void write() {
+    if (pending_.empty()) return;
+    start();
+    exchange().write(pending_);
+    pending_.clear();
+  }
+  void end() {
+    pending_ += kDoneEvent;
+    start();
+    exchange().end_stream(std::move(pending_));
   }
 
   const bool include_usage_;

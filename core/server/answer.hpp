@@ -35,7 +35,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   // Called with the lock held.
   virtual void add_delta(uint32_t choice, engine::Delta delta) = 0;
   virtual void add_finish(uint32_t choice, engine::FinishReason reason) = 0;
-  // All that came so far goes to the client; complete: all choices have ended.
+  // What the steps so far brought goes to the client; complete: all choices have ended.
   virtual void deliver(bool complete) = 0;
   virtual void deliver_failure(const Refusal& failure) = 0;
 
@@ -48,6 +48,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void on_prompt_logprobs(uint32_t prompt, std::vector<engine::PositionLogprobs> logprobs);
   void on_delta(uint32_t choice, engine::Delta delta);
   void on_finish(uint32_t choice, engine::Finish finish);
+  void on_step_end();
   void advance();
   // Ends the requests of which nothing more is wanted.
   void cancel_rest();

@@ -171,9 +171,11 @@ Route App::route(const HttpRequest& request) {
                   {{"WWW-Authenticate", "Bearer"}});
   }
   if (endpoint->get != nullptr) {
-    return accept([this, endpoint](const HttpRequest& r, const Exchanges& exchange) {
+    Route route = accept([this, endpoint](const HttpRequest& r, const Exchanges& exchange) {
       exchange->send((this->*endpoint->get)(r));
     });
+    route.is_quick = true;
+    return route;
   }
   if (!is_json(request.content_type)) {
     return refuse({415, "the Content-Type must be application/json", {}, {}});
@@ -202,12 +204,19 @@ void App::handle_post(const Endpoint& endpoint, const Caller& caller, const Http
                       const Exchanges& exchange) {
   guarded(*exchange, [&] {
     const auto body = parse_json(request.body);
-    if (!body.ok()) return exchange->send(to_response({400, body.status().message(), {}, {}}));
+    if (!body.ok()) {
+      return exchange->send(to_response({400, "the body: " + body.status().message(), {}, {}}));
+    }
     FieldReader fields(*body);
     const auto id = fields.text("model", SIZE_MAX);
     Refusal refusal;
     const auto entry = fields.ok() ? models_.find(id, refusal) : std::nullopt;
     if (!entry) return exchange->send(to_response(fields.refusal().value_or(refusal)));
+    // Reading a prompt is work for nothing where the engine takes none.
+    const auto full = endpoint.read_call == nullptr
+                          ? std::nullopt
+                          : refusal_of_all(*entry->model->engine, draining_);
+    if (full) return exchange->send(to_response(*full));
     const CallContext context{.model = *entry->model,
                               .caller = caller,
                               .max_prompt_bytes = entry->max_prompt_bytes,

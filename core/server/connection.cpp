@@ -26,20 +26,18 @@ using std::chrono::seconds;
 namespace {
 
 constexpr std::string_view kHeaderEnd = "\r\n\r\n";
+constexpr const char* kLastChunk = "0\r\n\r\n";
 constexpr size_t kReadBytes = 8 << 10;
+constexpr size_t kMostPerSend = 256 << 10;
 
-// A handler that runs out of memory, or has a bug, costs its request and nothing else.
+// A handler that runs out of memory, or has a bug, costs its request and nothing else. The exchange
+// that it drops ends the answer.
 template <class Handler>
-void run_handler(const Handler& handler, HttpRequest request,
-                 const std::shared_ptr<Exchange>& exchange) {
+void run_handler(const Handler& handler, HttpRequest request, std::shared_ptr<Exchange> exchange) {
   try {
-    handler(std::move(request), exchange);
+    handler(std::move(request), std::move(exchange));
   } catch (const std::exception& e) {
     spdlog::error("a request handler failed: {}", e.what());
-    HttpResponse response;
-    response.status = 500;
-    response.body = error_body(500, "the server could not handle the request");
-    exchange->send(std::move(response));
   }
 }
 
@@ -95,7 +93,7 @@ void Connection::enter(State state) {
 void Connection::start() {
   boost::system::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-  read_header();
+  await_request();
 }
 
 void Connection::close_now() {
@@ -105,7 +103,7 @@ void Connection::close_now() {
   boost::system::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.close();
-  parser_.reset();
+  // The parser stays: bytes that were read before may still be on their way into it.
   if (auto gone = std::exchange(gone_, nullptr)) gone();
 }
 
@@ -116,8 +114,16 @@ void Connection::close_when_idle() {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-void Connection::read_header() {
+void Connection::await_request() {
   is_head_ = false;
+  // Its first bytes may have come with the request before.
+  const bool has_begun = buffer_.size() > 0;
+  const HttpLimits& limits = shared_->limits;
+  stream_.expires_after(seconds(has_begun ? limits.header_timeout_s : limits.idle_timeout_s));
+  read_header();
+}
+
+void Connection::read_header() {
   enter(buffer_.size() == 0 ? State::kIdle : State::kReading);
   const auto data = static_cast<const char*>(buffer_.data().data());
   const size_t end = std::string_view(data, buffer_.size()).find(kHeaderEnd);
@@ -125,7 +131,6 @@ void Connection::read_header() {
   if (buffer_.size() >= shared_->limits.max_header_bytes) {
     return refuse(431, "the request's header is too large");
   }
-  if (state_ == State::kIdle) stream_.expires_after(seconds(shared_->limits.idle_timeout_s));
   stream_.async_read_some(buffer_.prepare(kReadBytes),
                           [self = shared_from_this()](const auto& error, size_t n) {
                             if (error) return self->close_now();
@@ -189,7 +194,7 @@ void Connection::send_continue() {
   asio::async_write(stream_, asio::buffer(kContinue),
                     [self = shared_from_this()](const auto& error, size_t) {
                       if (error) return self->close_now();
-                      self->read_body();
+                      if (self->state_ != State::kClosed) self->read_body();
                     });
 }
 
@@ -221,10 +226,12 @@ void Connection::dispatch() {
   stream_.expires_never();
   watch_for_close();
   auto exchange = make_exchange(shared_, weak_from_this(), exchange_);
-  asio::post(shared_->workers, [handler = std::move(route_.handler), request = std::move(request_),
-                                exchange = std::move(exchange)]() mutable {
-    handler(std::move(request), std::move(exchange));
-  });
+  auto work = [handler = std::move(route_.handler), request = std::move(request_),
+               exchange = std::move(exchange)]() mutable {
+    run_handler(handler, std::move(request), std::move(exchange));
+  };
+  if (route_.is_quick) return work();
+  asio::post(shared_->workers, std::move(work));
 }
 
 // ---- noticing that the client has gone ----------------------------------------------------------
@@ -306,7 +313,7 @@ void Connection::start_stream(uint64_t exchange, const std::string& content_type
 void Connection::write(uint64_t exchange, const std::string& piece) {
   if (!is_current(exchange) || state_ != State::kStreaming || piece.empty()) return;
   if (unsent_bytes_ + piece.size() > shared_->limits.max_unsent_bytes) return client_is_gone();
-  std::string bytes = chunked_ ? chunk(piece) : piece;
+  std::string bytes = framed(piece);
   if (!writing_) bytes.erase(0, send_at_once(bytes));
   if (!bytes.empty()) queue(std::move(bytes));
 }
@@ -319,10 +326,16 @@ size_t Connection::send_at_once(std::string_view bytes) {
   return n > 0 ? static_cast<size_t>(n) : 0;
 }
 
-void Connection::end_stream(uint64_t exchange) {
+// In one send with the last piece.
+void Connection::end_stream(uint64_t exchange, const std::string& last) {
   if (!is_current(exchange) || state_ != State::kStreaming || answer_ended_) return;
+  if (unsent_bytes_ + last.size() > shared_->limits.max_unsent_bytes) return client_is_gone();
   answer_ended_ = true;
-  queue(chunked_ ? "0\r\n\r\n" : "");
+  queue(framed(last) + (chunked_ ? kLastChunk : ""));
+}
+
+std::string Connection::framed(const std::string& piece) const {
+  return chunked_ && !piece.empty() ? chunk(piece) : piece;
 }
 
 void Connection::set_gone(uint64_t exchange, std::function<void()> gone) {
@@ -356,18 +369,23 @@ void Connection::queue(std::string bytes) {
   if (!writing_) write_next();
 }
 
+// The deadline begins anew with all that the kernel takes: a client may read a long answer slowly.
 void Connection::write_next() {
   writing_ = true;
   stream_.expires_after(seconds(shared_->limits.write_timeout_s));
-  asio::async_write(stream_, asio::buffer(unsent_.front()),
-                    [self = shared_from_this()](const auto& error, size_t) { self->wrote(error); });
+  stream_.async_write_some(
+      asio::buffer(asio::buffer(unsent_.front()) + n_front_sent_, kMostPerSend),
+      [self = shared_from_this()](const auto& error, size_t n) { self->wrote(error, n); });
 }
 
-void Connection::wrote(const boost::system::error_code& error) {
+void Connection::wrote(const boost::system::error_code& error, size_t n) {
   writing_ = false;
   if (state_ == State::kClosed) return;
   if (error) return close_now();
-  unsent_bytes_ -= unsent_.front().size();
+  unsent_bytes_ -= n;
+  n_front_sent_ += n;
+  if (n_front_sent_ < unsent_.front().size()) return write_next();
+  n_front_sent_ = 0;
   unsent_.pop_front();
   if (!unsent_.empty()) return write_next();
   stream_.expires_never();
@@ -380,7 +398,7 @@ void Connection::answer_is_complete() {
   ++exchange_;
   if (!keep_alive_ || shared_->draining) return linger();
   stream_.socket().cancel();  // the watch; nothing else is pending
-  read_header();
+  await_request();
 }
 
 // Closing with unread bytes would reset the connection and could take the answer with it: end our

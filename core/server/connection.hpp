@@ -55,7 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(uint64_t exchange, HttpResponse response);
   void start_stream(uint64_t exchange, const std::string& content_type);
   void write(uint64_t exchange, const std::string& piece);
-  void end_stream(uint64_t exchange);
+  void end_stream(uint64_t exchange, const std::string& last);
   void set_gone(uint64_t exchange, std::function<void()> gone);
   void abandoned(uint64_t exchange);
 
@@ -63,6 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class State { kIdle, kReading, kAnswering, kStreaming, kLingering, kClosed };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
+  void await_request();
   void read_header();
   void header_bytes_came(size_t n);
   void process_header(size_t n_header);
@@ -79,10 +80,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void respond(HttpResponse response);
   void refuse(int status, const std::string& message);
+  [[nodiscard]] std::string framed(const std::string& piece) const;
   [[nodiscard]] size_t send_at_once(std::string_view bytes);
   void queue(std::string bytes);
   void write_next();
-  void wrote(const boost::system::error_code& error);
+  void wrote(const boost::system::error_code& error, size_t n);
   void answer_is_complete();
   void linger();
   void discard();
@@ -110,7 +112,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool answer_ended_ = false;  // the last byte of the answer is queued
   std::function<void()> gone_;
   std::deque<std::string> unsent_;
-  uint64_t unsent_bytes_ = 0;
+  size_t n_front_sent_ = 0;    // bytes of the front that the kernel has
+  uint64_t unsent_bytes_ = 0;  // without those
   bool writing_ = false;
 };
 

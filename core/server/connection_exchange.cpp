@@ -35,8 +35,8 @@ class ConnectionExchange : public Exchange {
   void write(std::string piece) override {
     put([id = id_, p = std::move(piece)](Connection& c) { c.write(id, p); });
   }
-  void end_stream() override {
-    put([id = id_](Connection& c) { c.end_stream(id); });
+  void end_stream(std::string last) override {
+    put([id = id_, p = std::move(last)](Connection& c) { c.end_stream(id, p); });
     flush();
   }
   void flush() override { shared_->outbox.send(); }

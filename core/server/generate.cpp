@@ -70,6 +70,12 @@ std::unique_ptr<AnswerFormat> make_format(AnswerForm form, const runtime::Served
 
 }  // namespace
 
+std::optional<Refusal> refusal_of_all(const engine::Engine& engine, bool draining) {
+  const Status room = engine.check_room();
+  if (room.ok()) return std::nullopt;
+  return to_refusal(room, {}, draining);
+}
+
 void generate(AnswerForm form, std::shared_ptr<runtime::ServedModel> model, TextCall call,
               std::shared_ptr<Exchange> exchange, bool draining) {
   engine::Engine& engine = *model->engine;

@@ -39,11 +39,12 @@ class Exchange {
   // The whole answer. Once, and not after start_stream.
   virtual void send(HttpResponse response) = 0;
 
-  // A streamed answer: start, pieces, end. What is begun and written goes out with flush() or the
-  // end, that of all exchanges together: a step writes to many streams.
+  // A streamed answer: start, pieces, the end with a last piece, which may be empty. What is begun
+  // and written goes out with flush() or the end, that of all exchanges together: a step writes to
+  // many streams.
   virtual void start_stream(std::string content_type) = 0;
   virtual void write(std::string piece) = 0;
-  virtual void end_stream() = 0;
+  virtual void end_stream(std::string last) = 0;
   virtual void flush() = 0;
 
   // `gone` is called once, on a server thread, if the client goes away (or is too slow to read)
@@ -56,8 +57,10 @@ struct Route {
   enum class Verdict { kAccept, kRefuse };
   Verdict verdict = Verdict::kAccept;
   HttpResponse refusal;  // for kRefuse; sent before the body is read
-  // Called on a worker thread with the whole request.
+  // Called with the whole request on a worker thread or, where it is quick, on the server's own,
+  // whatever the workers are at.
   std::function<void(HttpRequest, std::shared_ptr<Exchange>)> handler;
+  bool is_quick = false;
 };
 
 // Decides by method, path and headers alone (the body is empty): unknown paths, wrong methods,

@@ -1,5 +1,8 @@
+#include <future>
 #include <string>
+#include <thread>
 
+#include "core/engine/stats.hpp"
 #include "core/server/api_keys.hpp"
 #include "fixture.hpp"
 
@@ -192,6 +195,22 @@ TEST_F(AppTest, AFullQueueSaysWhenToComeBack) {
   }
   EXPECT_GE(refused, 1);
   EXPECT_LT(refused, 6);
+}
+
+TEST_F(AppTest, AFullQueueSaysSoBeforeARequestIsRead) {
+  limits.max_queue = 1;
+  start();
+  std::promise<void> goes_on;
+  model.before_step = [open = goes_on.get_future().share()] { open.wait(); };
+  const Client running = post("/v1/chat/completions", Json(kChat).dump());
+  while (stats().prompt_tokens_total.get() == 0) std::this_thread::yield();
+  const Client waiting = post("/v1/chat/completions", Json(kChat).dump());
+  EXPECT_EQ(chat("Hi", {{"no_such_field", 1}})->response.status, 429);
+  goes_on.set_value();
+  running->wait_for_end();
+  waiting->wait_for_end();
+  EXPECT_EQ(waiting->response.status, 200);
+  EXPECT_EQ(chat("Hi", {{"no_such_field", 1}})->response.status, 400);
 }
 
 TEST_F(AppTest, ALostDeviceIsNotReady) {

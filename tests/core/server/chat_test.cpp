@@ -194,6 +194,12 @@ TEST_F(ChatTest, ContinuesAFinalMessageThatItsEndRepeats) {
   }
 }
 
+TEST_F(ChatTest, AStepIsOnePieceOfAStream) {
+  const Client client = chat("Hi", {{"n", 8}, {"stream", true}});
+  EXPECT_GE(client->events().size(), 8 * kReply.size());
+  EXPECT_LE(client->pieces.size(), stats().steps.get());
+}
+
 TEST_F(ChatTest, AClientThatLeavesFreesItsBlocks) {
   model.delay_us = 2000;
   const Client client = post("/v1/chat/completions",

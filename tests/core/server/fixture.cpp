@@ -38,8 +38,11 @@ void ClientView::write(std::string piece) {
   changed_.notify_all();
 }
 
-void ClientView::end_stream() {
-  end(std::unique_lock(mutex_));
+void ClientView::end_stream(std::string last) {
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(streamed);
+  if (!last.empty()) pieces.push_back(std::move(last));
+  end(std::move(lock));
 }
 
 void ClientView::on_gone(std::function<void()> gone) {

@@ -35,7 +35,7 @@ struct ClientView : Exchange {
   void send(HttpResponse r) override;
   void start_stream(std::string content_type) override;
   void write(std::string piece) override;
-  void end_stream() override;
+  void end_stream(std::string last) override;
   void flush() override {}
   void on_gone(std::function<void()> gone) override;
 

@@ -23,7 +23,7 @@ using bp::testing::fail_allocation;
 using bp::testing::stop_failing;
 
 // One request over a socket; what came back until the server closed or went silent.
-std::string exchange(uint16_t port, const std::string& body, int timeout_ms) {
+std::string exchange(uint16_t port, const std::string& request, int timeout_ms) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -33,10 +33,6 @@ std::string exchange(uint16_t port, const std::string& body, int timeout_ms) {
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   std::string answer;
   if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request =
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-        "Content-Type: application/json\r\nContent-Length: " +
-        std::to_string(body.size()) + "\r\n\r\n" + body;
     ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
     char bytes[4096];
     for (ssize_t n; (n = ::recv(fd, bytes, sizeof bytes, 0)) > 0;) {
@@ -45,6 +41,12 @@ std::string exchange(uint16_t port, const std::string& body, int timeout_ms) {
   }
   ::close(fd);
   return answer;
+}
+
+std::string chat_about(const std::string& body) {
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+         "Content-Type: application/json\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 class AllocationFaults : public ServerTest {
@@ -63,20 +65,20 @@ class AllocationFaults : public ServerTest {
     http_.reset();
   }
 
-  void fail_each(const std::string& body, const std::string& last) {
-    const std::string whole = exchange(http_->port(), body, 5000);
+  void fail_each(const std::string& request, const std::string& last, int least = 20) {
+    const std::string whole = exchange(http_->port(), request, 5000);
     ASSERT_NE(whole.find("200 OK"), std::string::npos) << whole;
     int64_t n = 0;
     for (bool reached = true; reached; n += n < 200 ? 1 : 7) {
       fail_allocation(n);
-      exchange(http_->port(), body, 300);
+      exchange(http_->port(), request, 300);
       reached = stop_failing();
-      const std::string next = exchange(http_->port(), body, 5000);
+      const std::string next = exchange(http_->port(), request, 5000);
       ASSERT_NE(next.find("200 OK"), std::string::npos) << "after allocation " << n;
       ASSERT_NE(next.find(last), std::string::npos) << "after allocation " << n;
     }
     RecordProperty("allocations", static_cast<int>(n));
-    EXPECT_GT(n, 20) << "the request makes hardly any allocation: the test tests nothing";
+    EXPECT_GT(n, least) << "the request makes hardly any allocation: the test tests nothing";
     wait_until_idle();
     EXPECT_EQ(stats().kv_blocks_used.get(), 0u);
   }
@@ -87,13 +89,18 @@ class AllocationFaults : public ServerTest {
 };
 
 TEST_F(AllocationFaults, CostOneWholeAnswer) {
-  fail_each(R"({"messages": [{"role": "user", "content": "Hello"}]})", "Welt!");
+  fail_each(chat_about(R"({"messages": [{"role": "user", "content": "Hello"}]})"), "Welt!");
 }
 
 TEST_F(AllocationFaults, CostOneStreamedAnswer) {
-  fail_each(R"({"messages": [{"role": "user", "content": "Hello"}], "stream": true, "n": 2,
-               "logprobs": true, "stop": ["never"]})",
+  fail_each(chat_about(R"({"messages": [{"role": "user", "content": "Hello"}], "stream": true,
+                          "n": 2, "logprobs": true, "stop": ["never"]})"),
             "data: [DONE]");
+}
+
+TEST_F(AllocationFaults, CostOneReadingOfTheMetrics) {
+  fail_each("GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            "backplane_requests_total", 10);
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <latch>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 namespace bp::server {
@@ -61,6 +63,12 @@ class Client {
     return std::exchange(text_, "");
   }
   std::string read_all() { return read_until(""); }
+  // At most n bytes of what has come; none once the server has closed.
+  [[nodiscard]] size_t read_some(size_t n) const {
+    std::string bytes(n, '\0');
+    const ssize_t n_read = ::recv(fd_, bytes.data(), n, 0);
+    return n_read > 0 ? static_cast<size_t>(n_read) : 0;
+  }
   [[nodiscard]] bool closed_by_server() const { return closed_; }
 
  private:
@@ -93,6 +101,10 @@ class HttpServerTest : public ::testing::Test {
 
   Route route(const HttpRequest& request) {
     Route route;
+    if (request.path == "/wait") {
+      routing_.count_down();
+      go_on_.wait();
+    }
     if (request.path == "/refuse") {
       route.verdict = Route::Verdict::kRefuse;
       route.refusal.status = 401;
@@ -110,12 +122,22 @@ class HttpServerTest : public ::testing::Test {
       };
     } else if (request.path == "/forget") {
       route.handler = [](HttpRequest, std::shared_ptr<Exchange>) {};
+    } else if (request.path == "/work") {
+      route.handler = [this](HttpRequest, std::shared_ptr<Exchange>) {
+        working_.count_down();
+        go_on_.wait();
+      };
+    } else if (request.path == "/throw") {
+      route.handler = [](HttpRequest, std::shared_ptr<Exchange>) {
+        throw std::runtime_error("a fault");
+      };
     } else {
       route.handler = [](HttpRequest r, std::shared_ptr<Exchange> exchange) {
         HttpResponse response;
         response.body = r.method + " " + r.path + " " + r.body;
         exchange->send(std::move(response));
       };
+      route.is_quick = request.path == "/quick";
     }
     return route;
   }
@@ -139,6 +161,8 @@ class HttpServerTest : public ::testing::Test {
   std::condition_variable changed_;
   std::shared_ptr<Exchange> exchange_;  // of /hold
   bool gone_ = false;
+  std::latch routing_{1}, go_on_{1};  // of /wait, on the server's own thread
+  std::latch working_{2};             // of /work, as many as there are workers
   uint16_t port_ = 0;
   std::unique_ptr<HttpServer> server_;
   std::thread thread_;
@@ -299,6 +323,16 @@ TEST_F(HttpServerTest, EndsSlowHeaders) {
   drip.join();
 }
 
+TEST_F(HttpServerTest, EndsWhatBeginsBehindARequestAndDoesNotGoOn) {
+  HttpLimits limits;
+  limits.header_timeout_s = 1;
+  start(limits);
+  Client client(port_);
+  client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\nG");
+  EXPECT_THAT(client.read_all(), HasSubstr("GET /one"));
+  EXPECT_TRUE(client.closed_by_server());
+}
+
 TEST_F(HttpServerTest, EndsIdleConnections) {
   HttpLimits limits;
   limits.idle_timeout_s = 1;
@@ -320,8 +354,9 @@ TEST_F(HttpServerTest, StreamsPieces) {
   EXPECT_THAT(client.read_until("9\r\ndata: 1\n\n\r\n"),
               HasSubstr("Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"));
   exchange->write("data: 2\n\n");
-  exchange->end_stream();
-  EXPECT_THAT(client.read_until("0\r\n\r\n"), HasSubstr("data: 2"));
+  exchange->end_stream("data: 3\n\n");
+  EXPECT_THAT(client.read_until("0\r\n\r\n"),
+              HasSubstr("9\r\ndata: 2\n\n\r\n9\r\ndata: 3\n\n\r\n0\r\n\r\n"));
   client.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_THAT(client.read_until("GET /again"), HasSubstr("200 OK"));
 }
@@ -334,7 +369,7 @@ TEST_F(HttpServerTest, StreamsWithoutChunksToOldClients) {
   ASSERT_NE(exchange, nullptr);
   exchange->start_stream("text/event-stream");
   exchange->write("data: 1\n\n");
-  exchange->end_stream();
+  exchange->end_stream("");
   const std::string answer = client.read_all();
   EXPECT_THAT(answer, HasSubstr("\r\n\r\ndata: 1\n\n"));
   EXPECT_EQ(answer.find("chunked"), std::string::npos);
@@ -373,6 +408,46 @@ TEST_F(HttpServerTest, GivesUpOnAClientThatDoesNotRead) {
   EXPECT_TRUE(client_gone_within(5s));
 }
 
+TEST_F(HttpServerTest, WaitsForAClientThatReadsSlowly) {
+  HttpLimits limits;
+  limits.write_timeout_s = 1;
+  start(limits);
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  // What is not in the kernel's buffers takes the client more than a second.
+  constexpr size_t kBytes = 20 << 20;
+  HttpResponse response;
+  response.body.assign(kBytes, 'x');
+  exchange->send(std::move(response));
+  size_t n_read = 0;
+  for (size_t n = 1; n > 0; n_read += n = client.read_some(128 << 10)) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_GT(n_read, kBytes);
+}
+
+TEST_F(HttpServerTest, AnswersForAHandlerThatThrows) {
+  start();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(answer_to("GET /throw HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+                StartsWith("HTTP/1.1 500"));
+  }
+}
+
+TEST_F(HttpServerTest, QuickHandlersDoNotWaitForWorkers) {
+  start();
+  const std::string work = "GET /work HTTP/1.1\r\nHost: a\r\n\r\n";
+  Client first(port_), second(port_);
+  first.send(work);
+  second.send(work);
+  working_.wait();
+  EXPECT_THAT(answer_to("GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+              HasSubstr("GET /quick"));
+  go_on_.count_down();
+}
+
 TEST_F(HttpServerTest, AnswersForAHandlerThatForgot) {
   start();
   EXPECT_THAT(answer_to("GET /forget HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
@@ -406,6 +481,20 @@ TEST_F(HttpServerTest, EndsWhatOutlastsTheGrace) {
   server_->drain(1);
   thread_.join();
   EXPECT_TRUE(client_gone_within(0ms));
+}
+
+// The body has been read when the server ends, and would go into its request afterwards.
+TEST_F(HttpServerTest, EndsWhileABodyComes) {
+  start();
+  Client client(port_);
+  client.send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+  routing_.wait();
+  client.send(std::string(1000, 'x'));
+  server_->drain(0);
+  go_on_.count_down();
+  thread_.join();
+  server_.reset();
+  EXPECT_EQ(client.read_all(), "");
 }
 
 TEST(HttpServer, NamesAnAddressInUse) {
