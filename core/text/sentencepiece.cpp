@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/text/huggingface/charsmap.hpp"
+#include "core/text/huggingface/growth.hpp"
 #include "core/text/huggingface/unicode_forms.hpp"
 #include "core/text/merge.hpp"
 #include "core/text/text_index.hpp"
@@ -101,7 +102,8 @@ class SentencePiece final : public Tokenizer {
   }
 
   [[nodiscard]] std::string normalise(std::string_view text, bool after_special) const {
-    std::string spaced = with_spaces(charsmap_ ? charsmap_->apply(text) : text);
+    const size_t max_bytes = huggingface::max_normalized_bytes(text.size());
+    std::string spaced = with_spaces(charsmap_ ? charsmap_->apply(text, max_bytes) : text);
     if (vocabulary().remove_extra_whitespaces) spaced = huggingface::spaces_collapsed(spaced);
     const bool prefix = after_special && adds_leading_space() && !spaced.empty();
     return prefix ? ' ' + spaced : spaced;

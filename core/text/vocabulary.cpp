@@ -147,8 +147,11 @@ void fill_conventional_ids(Vocabulary& v) {
   if (v.model == "bert" && v.bos < 0) v.bos = v.cls;
 }
 
-// Phi-3's tokens take the white space behind them, which its files tell by their name alone.
-bool is_phi3(MetadataView metadata) {
+// Phi-3's tokens take the white space behind them, which its files tell by their name alone; where
+// that is spelt otherwise, by the architecture and SentencePiece's tokens, which Phi-4 has not.
+bool is_phi3(MetadataView metadata, const Vocabulary& v) {
+  const auto architecture = metadata.get_or<std::string_view>("general.architecture", "");
+  if (architecture.ok() && *architecture == "phi3" && v.model == "llama") return true;
   const auto named = metadata.get_or<std::string_view>("general.name", "");
   std::string name(named.ok() ? *named : "");
   for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -156,6 +159,7 @@ bool is_phi3(MetadataView metadata) {
 }
 
 Status read_added(MetadataView metadata, Vocabulary& v) {
+  AddedTokens added;
   bool has_flags = false;
   for (const auto& [key, flag] : kAddedTokenFlags) {
     if (!metadata.contains(key)) continue;
@@ -166,14 +170,18 @@ Status read_added(MetadataView metadata, Vocabulary& v) {
         return invalid_argument(fmt::format("{}[{}] is {}, but the vocabulary has {} tokens", key,
                                             i, ids[i], v.n_tokens()));
       }
-      added_token(v, static_cast<int32_t>(ids[i])).*flag = true;
+      const auto id = static_cast<int32_t>(ids[i]);
+      added.try_emplace(id, AddedToken{id}).first->second.*flag = true;
     }
   }
-  if (has_flags || !is_phi3(metadata)) return {};
+  set_added(added, v);
+  if (has_flags || !is_phi3(metadata, v)) return {};
   for (int32_t id = 0; id < v.n_tokens(); ++id) {
     const std::string_view text = v.tokens[static_cast<size_t>(id)];
     const bool is_plain = text == "<unk>" || text == "<s>" || text == "<|endoftext|>";
-    if (is_matched_whole(v.type(id)) && !is_plain) added_token(v, id).takes_space_behind = true;
+    if (is_matched_whole(v.type(id)) && !is_plain) {
+      v.added.push_back({.id = id, .takes_space_behind = true});
+    }
   }
   return {};
 }
@@ -255,10 +263,9 @@ Status check_vocabulary(const Vocabulary& v) {
   return check_special_ids(v);
 }
 
-AddedToken& added_token(Vocabulary& v, int32_t id) {
-  const auto at = std::ranges::lower_bound(v.added, id, {}, &AddedToken::id);
-  if (at != v.added.end() && at->id == id) return *at;
-  return *v.added.insert(at, AddedToken{id});
+void set_added(const AddedTokens& tokens, Vocabulary& v) {
+  v.added.clear();
+  for (const auto& [id, token] : tokens) v.added.push_back(token);
 }
 
 Result<Vocabulary> read_vocabulary(MetadataView metadata) {

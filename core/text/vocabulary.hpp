@@ -2,6 +2,7 @@
 // The tokenizer part of a model file, as plain data.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,8 +109,9 @@ struct Vocabulary {
   [[nodiscard]] bool is_end_of_generation(int32_t id) const;
 };
 
-// That of Vocabulary::added, made where there is none yet.
-AddedToken& added_token(Vocabulary& vocabulary, int32_t id);
+// By id, as files give them in any order.
+using AddedTokens = std::map<int32_t, AddedToken>;
+void set_added(const AddedTokens& tokens, Vocabulary& vocabulary);
 
 // Reads tokenizer.* keys, fills in what the model's kind implies, and checks the outcome.
 Result<Vocabulary> read_vocabulary(MetadataView metadata);

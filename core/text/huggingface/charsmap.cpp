@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/text/huggingface/graphemes.hpp"
+#include "core/text/huggingface/growth.hpp"
 #include "core/text/utf8.hpp"
 
 namespace bp::text::huggingface {
@@ -87,10 +88,10 @@ Charsmap::Match Charsmap::shortest_match(std::string_view text) const {
   return shortest;
 }
 
-std::string Charsmap::apply(std::string_view text) const {
+std::string Charsmap::apply(std::string_view text, size_t max_bytes) const {
   std::string out;
   while (!text.empty()) {
-    const Match match = longest_match(text);
+    const Match match = out.size() < max_bytes ? longest_match(text) : Match{};
     const size_t size = match.size > 0 ? match.size : character_size(text);
     out.append(match.size > 0 ? match.replacement : text.substr(0, size));
     text.remove_prefix(size);
@@ -98,16 +99,17 @@ std::string Charsmap::apply(std::string_view text) const {
   return out;
 }
 
-std::string Charsmap::apply_to_graphemes(std::string_view text) const {
+std::string Charsmap::apply_to_graphemes(std::string_view text, size_t max_bytes) const {
   constexpr size_t kMaxGraphemeBytes = 5;
   std::string out;
   while (!text.empty()) {
     const size_t end = grapheme_size(text);
-    const Match whole = end <= kMaxGraphemeBytes ? shortest_match(text.substr(0, end)) : Match{};
+    const bool is_short = end <= kMaxGraphemeBytes && out.size() < max_bytes;
+    const Match whole = is_short ? shortest_match(text.substr(0, end)) : Match{};
     if (whole.size > 0) out.append(whole.replacement);
     for (size_t at = whole.size > 0 ? end : 0; at < end;) {
       const std::string_view character = text.substr(at, character_size(text.substr(at)));
-      const Match match = shortest_match(character);
+      const Match match = out.size() < max_bytes ? shortest_match(character) : Match{};
       out.append(match.size > 0 ? match.replacement : character);
       at += character.size();
     }

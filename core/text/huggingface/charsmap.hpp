@@ -14,17 +14,17 @@ namespace bp::text::huggingface {
 class Charsmap {
  public:
   static constexpr size_t kMaxTextBytes = 256;  // of a rule; longer ones never match
-  static constexpr size_t kMaxReplacementBytes = 1024;
 
   // u32 bytes of the trie, the trie, replacements each ended by a NUL.
   static Result<Charsmap> parse(std::string bytes);
 
-  // As SentencePiece does: at each place the longest text with a rule is replaced.
-  [[nodiscard]] std::string apply(std::string_view text) const;
+  // As SentencePiece does: at each place the longest text with a rule is replaced. Once
+  // the outcome has some max_bytes, the rest stays as it is.
+  [[nodiscard]] std::string apply(std::string_view text, size_t max_bytes) const;
   // As the tokenizers package does: a grapheme cluster of less than six bytes that begins with a
   // text with a rule is replaced, all of it, by the shortest such text's rule; of others each
   // character is.
-  [[nodiscard]] std::string apply_to_graphemes(std::string_view text) const;
+  [[nodiscard]] std::string apply_to_graphemes(std::string_view text, size_t max_bytes) const;
 
  private:
   struct Match {

@@ -1,6 +1,7 @@
 #include "core/text/huggingface/decoder.hpp"
 
 #include "core/text/byte_alphabet.hpp"
+#include "core/text/huggingface/growth.hpp"
 #include "core/text/huggingface/json_fields.hpp"
 
 namespace bp::text::huggingface {
@@ -22,7 +23,8 @@ Status Decoder::add(const Json& step) {
     is_byte_level_ = true;
   } else if (type == "Replace") {
     BP_ASSIGN(Pattern pattern, Pattern::parse(step));
-    replacements_.push_back({std::move(pattern), text_of(step, "content")});
+    BP_ASSIGN(std::string content, replacement_of(step, "content"));
+    replacements_.push_back({std::move(pattern), std::move(content)});
   } else if (type == "Metaspace") {
     const std::string scheme = text_of(
         step, "prepend_scheme", flag_of(step, "add_prefix_space", true) ? "always" : "never");
@@ -50,17 +52,10 @@ std::string Decoder::render(std::string_view token, TokenType type) const {
     return continues ? std::string(token.substr(continuation_.size()))
                      : std::string(1, ' ').append(token);
   }
+  const size_t max_bytes = kMaxGrowth * (token.size() + 1);
   std::string text(token);
   for (const Replacement& replacement : replacements_) {
-    std::string out;
-    for (size_t at = 0; at < text.size();) {
-      const auto match = replacement.pattern.find(text, at);
-      out.append(text, at, match.begin - at);
-      if (match.begin == match.end) break;
-      out += replacement.content;
-      at = match.end;
-    }
-    text = std::move(out);
+    text = replacement.pattern.replace(text, replacement.content, max_bytes);
   }
   return text;
 }

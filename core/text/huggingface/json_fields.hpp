@@ -12,6 +12,10 @@ namespace bp::text::huggingface {
 
 using Json = nlohmann::json;
 
+// Of a text from a file, whose objects and arrays may nest so deep that copying them, which
+// recurses, ends the process. `name` says which text it is in errors.
+Result<Json> parse_object(std::string_view text, std::string_view name);
+
 [[nodiscard]] inline const Json* member(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(name);

@@ -4,23 +4,13 @@
 #include <memory>
 
 #include "core/text/huggingface/charsmap.hpp"
+#include "core/text/huggingface/growth.hpp"
 #include "core/text/huggingface/json_fields.hpp"
 #include "core/text/huggingface/pattern.hpp"
 #include "core/text/huggingface/unicode_forms.hpp"
 
 namespace bp::text::huggingface {
 namespace {
-
-std::string replaced(std::string_view text, const Pattern& pattern, const std::string& content) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const auto match = pattern.find(text, at);
-    if (match.begin == match.end) return out.append(text.substr(at));
-    out.append(text.substr(at, match.begin - at)).append(content);
-    at = match.end;
-  }
-  return out;
-}
 
 struct BertSteps {
   bool cleans;
@@ -77,52 +67,57 @@ Result<Normalizer> Normalizer::of_charsmap(std::string charsmap) {
   return normalizer;
 }
 
-Status Normalizer::add_charsmap(std::string bytes,
-                                std::string (Charsmap::*apply)(std::string_view) const) {
+Status Normalizer::add_charsmap(std::string bytes, ApplyCharsmap apply) {
   if (steps_.empty()) charsmap_ = bytes;
   BP_ASSIGN(Charsmap map, Charsmap::parse(std::move(bytes)));
   const auto shared = std::make_shared<const Charsmap>(std::move(map));
-  steps_.push_back([shared, apply](std::string_view text) { return (*shared.*apply)(text); });
+  steps_.push_back([shared, apply](std::string_view text, size_t max_bytes) {
+    return (*shared.*apply)(text, max_bytes);
+  });
   return {};
 }
 
 void Normalizer::add_collapse() {
-  steps_.emplace_back(spaces_collapsed);
+  add_change(spaces_collapsed);
 }
 
 Status Normalizer::add(const Json& step) {
   const std::string type = type_of(step);
   for (const auto& [name, form] : kUnicodeForms) {
     if (type != name) continue;
-    steps_.push_back([form = form](std::string_view text) { return to_form(text, form); });
+    add_change([form = form](std::string_view text) { return to_form(text, form); });
     return {};
   }
   if (type == "Lowercase") {
-    steps_.emplace_back(lower_case);
+    add_change(lower_case);
   } else if (type == "StripAccents") {
-    steps_.emplace_back(without_marks);
+    add_change(without_marks);
   } else if (type == "Nmt") {
-    steps_.emplace_back(nmt_cleaned);
+    add_change(nmt_cleaned);
   } else if (type == "Strip") {
     const bool left = flag_of(step, "strip_left", true);
     const bool right = flag_of(step, "strip_right", true);
-    steps_.push_back([=](std::string_view text) { return stripped(text, left, right); });
+    add_change([=](std::string_view text) { return stripped(text, left, right); });
   } else if (type == "Prepend") {
     prepends_ = true;
-    steps_.push_back([prefix = text_of(step, "prepend")](std::string_view text) {
+    BP_ASSIGN(std::string prefix, replacement_of(step, "prepend"));
+    add_change([prefix = std::move(prefix)](std::string_view text) {
       return (text.empty() ? "" : prefix) + std::string(text);
     });
   } else if (type == "Replace") {
     BP_ASSIGN(Pattern pattern, Pattern::parse(step));
-    steps_.push_back([pattern = std::move(pattern), content = text_of(step, "content")](
-                         std::string_view text) { return replaced(text, pattern, content); });
+    BP_ASSIGN(std::string content, replacement_of(step, "content"));
+    steps_.push_back([pattern = std::move(pattern), content = std::move(content)](
+                         std::string_view text, size_t max_bytes) {
+      return pattern.replace(text, content, max_bytes);
+    });
   } else if (type == "BertNormalizer") {
     const bool lowers = flag_of(step, "lowercase", true);
     const BertSteps steps{.cleans = flag_of(step, "clean_text", true),
                           .isolates_chinese = flag_of(step, "handle_chinese_chars", true),
                           .strips_accents = flag_of(step, "strip_accents", lowers),
                           .lowers = lowers};
-    steps_.push_back([steps](std::string_view text) { return steps.apply(text); });
+    add_change([steps](std::string_view text) { return steps.apply(text); });
   } else if (type == "Precompiled") {
     BP_ASSIGN(std::string bytes, decode_base64(text_of(step, "precompiled_charsmap")));
     if (bytes.empty()) return {};
@@ -133,13 +128,13 @@ Status Normalizer::add(const Json& step) {
   return {};
 }
 
-// Replacements of replacements may grow without end; no vocabulary's do.
+// Replacements of replacements may grow without end.
 std::string Normalizer::apply(std::string_view text) const {
-  constexpr size_t kMostGrowth = 64, kAnySize = 4096;
+  const size_t max_bytes = max_normalized_bytes(text.size());
   std::string out(text);
   for (const Step& step : steps_) {
-    if (out.size() > kAnySize + kMostGrowth * text.size()) break;
-    out = step(out);
+    if (out.size() > max_bytes) break;
+    out = step(out, max_bytes);
   }
   return out;
 }

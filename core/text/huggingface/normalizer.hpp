@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backplane/status.hpp"
@@ -33,9 +34,16 @@ class Normalizer {
   [[nodiscard]] const std::string& charsmap() const { return charsmap_; }
 
  private:
-  Status add_charsmap(std::string bytes, std::string (Charsmap::*apply)(std::string_view) const);
+  using ApplyCharsmap = std::string (Charsmap::*)(std::string_view text, size_t max_bytes) const;
+  Status add_charsmap(std::string bytes, ApplyCharsmap apply);
+  // Appends a step that makes a text little longer, if at all.
+  template <class Change>
+  void add_change(Change change) {
+    steps_.push_back(
+        [change = std::move(change)](std::string_view text, size_t) { return change(text); });
+  }
 
-  using Step = std::function<std::string(std::string_view)>;
+  using Step = std::function<std::string(std::string_view text, size_t max_bytes)>;
 
   std::vector<Step> steps_;
   std::string charsmap_;

@@ -1,5 +1,6 @@
 #include "core/text/huggingface/pattern.hpp"
 
+#include "core/text/huggingface/growth.hpp"
 #include "core/text/huggingface/json_fields.hpp"
 
 namespace bp::text::huggingface {
@@ -50,6 +51,27 @@ Regex::Match Pattern::find(std::string_view text, size_t from) const {
   const size_t at = text.find(text_, from);
   if (at == std::string_view::npos) return {text.size(), text.size()};
   return {at, at + text_.size()};
+}
+
+std::string Pattern::replace(std::string_view text, std::string_view content,
+                             size_t max_bytes) const {
+  std::string out;
+  size_t at = 0;
+  while (at < text.size() && out.size() < max_bytes) {
+    const auto match = find(text, at);
+    if (match.begin == match.end) break;
+    out.append(text.substr(at, match.begin - at)).append(content);
+    at = match.end;
+  }
+  return out.append(text.substr(at));
+}
+
+Result<std::string> replacement_of(const Json& step, const char* name) {
+  std::string text = text_of(step, name);
+  if (text.size() <= kMaxReplacementBytes) return text;
+  return invalid_argument("tokenizer.json: " + type_of(step) + " has a " + name + " of " +
+                          std::to_string(text.size()) + " bytes; allowed are " +
+                          std::to_string(kMaxReplacementBytes));
 }
 
 }  // namespace bp::text::huggingface

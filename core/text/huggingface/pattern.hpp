@@ -22,6 +22,9 @@ class Pattern {
 
   // The first match at or after `from`; begin == end: none.
   [[nodiscard]] Regex::Match find(std::string_view text, size_t from) const;
+  // The text with `content` in place of every match; once it has some max_bytes, of no further one.
+  [[nodiscard]] std::string replace(std::string_view text, std::string_view content,
+                                    size_t max_bytes) const;
   // The matcher that is all there is to it, or null.
   [[nodiscard]] PieceFinder finder() const { return finder_; }
 
@@ -30,5 +33,8 @@ class Pattern {
   std::optional<Regex> regex_;
   PieceFinder finder_ = nullptr;
 };
+
+// What a step puts in place of another text, or adds to one: refused where it is long.
+Result<std::string> replacement_of(const nlohmann::json& step, const char* name);
 
 }  // namespace bp::text::huggingface

@@ -5,6 +5,7 @@
 #include "core/text/byte_alphabet.hpp"
 #include "core/text/huggingface/json_fields.hpp"
 #include "core/text/huggingface/published_splits.hpp"
+#include "core/text/utf8.hpp"
 
 namespace bp::text::huggingface {
 namespace {
@@ -15,6 +16,10 @@ constexpr const char* kGpt2Regex =
 constexpr const char* kPunctuationRegex = R"([\p{P}$+<=>^`|~])";
 // \w+|[^\w\s]+ where \w is as in Unicode's annex on regular expressions.
 constexpr const char* kWordsRegex = R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)";
+
+bool is_one_character(std::string_view text) {
+  return !text.empty() && decode_utf8(text.data(), text.data() + text.size()).size == text.size();
+}
 
 bool is_null_or_empty(const Json* json) {
   return json == nullptr || json->is_null();
@@ -114,9 +119,16 @@ Status Splitter::add_split(Result<Pattern> pattern, Behavior behavior, bool inve
 }
 
 Status Splitter::add_metaspace(const Json& json) {
+  // With splits between, each may double the text.
+  if (std::ranges::find(steps_, Kind::kMetaspace, &Step::kind) != steps_.end()) {
+    return unsupported("tokenizer.json: Metaspace stands twice");
+  }
   Step step;
   step.kind = Kind::kMetaspace;
   step.replacement = text_of(json, "replacement", "\xE2\x96\x81");
+  if (!step.replacement.empty() && !is_one_character(step.replacement)) {
+    return invalid_argument("tokenizer.json: the replacement of Metaspace is no single character");
+  }
   step.splits = flag_of(json, "split", true);
   const std::string scheme =
       text_of(json, "prepend_scheme", flag_of(json, "add_prefix_space", true) ? "always" : "never");

@@ -13,9 +13,12 @@ namespace {
 Status read_added_tokens(const Json* tokens, Vocabulary& v) {
   if (tokens == nullptr) return {};
   if (!tokens->is_array()) return invalid_argument("tokenizer.json: added_tokens is no array");
+  AddedTokens added;
   for (const Json& token : *tokens) {
-    BP_TRY(add_token(token, number_of(token, "id", -1), v));
+    BP_ASSIGN(const AddedToken found, add_token(token, number_of(token, "id", -1), v));
+    added[found.id] = found;
   }
+  set_added(added, v);
   return {};
 }
 
@@ -80,7 +83,7 @@ class PostProcessor {
 
 }  // namespace
 
-Status add_token(const Json& token, int64_t id, Vocabulary& v) {
+Result<AddedToken> add_token(const Json& token, int64_t id, Vocabulary& v) {
   const bool special = flag_of(token, "special");
   BP_TRY(set_token(v, id, text_of(token, "content"),
                    special ? TokenType::kControl : TokenType::kUserDefined));
@@ -91,13 +94,11 @@ Status add_token(const Json& token, int64_t id, Vocabulary& v) {
   added.is_word = flag_of(token, "single_word");
   // Control tokens are found in the text itself, where one knows whose words it is.
   added.matches_normalized = !special && flag_of(token, "normalized", true);
-  added_token(v, added.id) = added;
-  return {};
+  return added;
 }
 
 Status read_tokenizer_json(std::string_view text, Vocabulary& v) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return invalid_argument("tokenizer.json: no JSON object");
+  BP_ASSIGN(const Json json, parse_object(text, "tokenizer.json"));
   const Json* model = member(json, "model");
   if (model == nullptr) return invalid_argument("tokenizer.json: it has no model");
   auto pipeline = std::make_shared<Pipeline>();

@@ -29,12 +29,10 @@ constexpr std::array<NamedToken, 7> kNamedTokens = {{
     {"mask_token", &Vocabulary::mask},
 }};
 
-Result<Json> parse_object(MetadataView metadata, std::string_view key) {
+Result<Json> object_at(MetadataView metadata, std::string_view key) {
   if (!metadata.contains(key)) return Json::object();
   BP_ASSIGN(const std::string_view text, metadata.get<std::string_view>(key));
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object()) return json;
-  return invalid_argument(std::string(key) + ": no JSON object");
+  return parse_object(text, key);
 }
 
 // A text, or an object with the text as its content.
@@ -117,6 +115,7 @@ std::string template_of(const Json& config, std::string_view name) {
 Status read_added_tokens(const Json& config, Vocabulary& v) {
   const Json* tokens = member(config, "added_tokens_decoder");
   if (tokens == nullptr || !tokens->is_object()) return {};
+  AddedTokens added;
   for (const auto& [name, token] : tokens->items()) {
     int64_t id = -1;
     const char* const end = name.data() + name.size();
@@ -124,10 +123,11 @@ Status read_added_tokens(const Json& config, Vocabulary& v) {
     // They keep the texts of the model's own pieces.
     const bool is_id = result.ec == std::errc() && result.ptr == end;
     if (!is_id || id < v.n_tokens() || !token.is_object()) continue;
-    Json found = token;
-    found["normalized"] = false;
-    BP_TRY(add_token(found, id, v));
+    BP_ASSIGN(AddedToken found, add_token(token, id, v));
+    found.matches_normalized = false;
+    added[found.id] = found;
   }
+  set_added(added, v);
   if (!v.scores.empty()) v.scores.resize(v.tokens.size());
   return {};
 }
@@ -140,8 +140,8 @@ bool has_vocabulary(MetadataView metadata) {
 
 Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   Vocabulary v;
-  BP_ASSIGN(const Json config, parse_object(metadata, "tokenizer.huggingface.config"));
-  BP_ASSIGN(const Json map, parse_object(metadata, "tokenizer.huggingface.special_tokens_map"));
+  BP_ASSIGN(const Json config, object_at(metadata, "tokenizer.huggingface.config"));
+  BP_ASSIGN(const Json map, object_at(metadata, "tokenizer.huggingface.special_tokens_map"));
   if (metadata.contains(kJsonKey)) {
     BP_ASSIGN(const std::string_view text, metadata.get<std::string_view>(kJsonKey));
     BP_TRY(read_tokenizer_json(text, v));

@@ -69,14 +69,14 @@ Value range_item(const Range& range, size_t i) {
 // Subscription as Python does it, without the fall-back to attributes.
 std::optional<Value> subscript(Runtime& runtime, const Value& value, const Value& key) {
   if (auto* dict = value.object<Dict>()) {
-    check_hashable(key);
-    const Value* found = dict->find(key);
+    const Value* found = runtime.find(*dict, key);
     return found ? std::optional(*found) : std::nullopt;
   }
   Integer storage = 0;
   const Integer* n = integer_or_bool(key, storage);
   const bool indexable = value.get<Text>() || sequence_items(value) || value.object<Range>();
   if (!n || !indexable) return std::nullopt;
+  if (auto* text = value.get<Text>()) runtime.spend_bytes(text->str().size());
   const auto count = static_cast<Integer>(length(value));
   const Integer index = *n < 0 ? *n + count : *n;
   if (index < 0 || index >= count) return std::nullopt;
@@ -187,7 +187,7 @@ std::optional<Value> find_attribute(Runtime& runtime, const Value& value, const 
     return Value(runtime.make<BoundBuiltin>(method, value));
   }
   if (auto* ns = value.object<Namespace>()) {
-    const Value* found = ns->attributes->find(name.str());
+    const Value* found = runtime.find(*ns->attributes, name.str());
     return found ? std::optional(*found) : std::nullopt;
   }
   if (auto* loop = value.object<Loop>()) return loop_attribute(*loop, name.str());
@@ -205,7 +205,7 @@ Value get_attribute(Runtime& runtime, const Value& value, const Text& name) {
   require_defined(value);
   if (auto found = find_attribute(runtime, value, name)) return *found;
   if (auto* dict = value.object<Dict>()) {
-    if (const Value* found = dict->find(name.str())) return *found;
+    if (const Value* found = runtime.find(*dict, name.str())) return *found;
   }
   return Value::undefined(name, owner_name(value));
 }
@@ -277,7 +277,7 @@ size_t length(const Value& value) {
 }
 
 bool is_iterable(const Value& value) {
-  return try_length(value).has_value() || value.object<Iterator>();
+  return value.get<Text>() || value.object<Iterator>() || try_length(value).has_value();
 }
 
 std::vector<Value> iterate(Runtime& runtime, const Value& value) {

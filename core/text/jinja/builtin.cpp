@@ -94,7 +94,7 @@ std::string_view BoundArguments::text(size_t i, std::string_view fallback) const
 
 Value call_builtin(Runtime& runtime, const Builtin& builtin, const Value& self,
                    Arguments arguments) {
-  runtime.spend();
+  runtime.spend_values(arguments.positional.size() + arguments.named.size());
   BoundArguments bound(builtin, std::move(arguments));
   return builtin.function(runtime, self, bound);
 }

@@ -28,7 +28,7 @@ bool items_equal(Runtime& runtime, const std::vector<Value>& a, const std::vecto
 bool dicts_equal(Runtime& runtime, const Dict& a, const Dict& b) {
   if (a.entries().size() != b.entries().size()) return false;
   for (const auto& [key, value] : a.entries()) {
-    const Value* other = b.find(key);
+    const Value* other = runtime.find(b, key);
     if (!other || !equal(runtime, value, *other)) return false;
   }
   return true;
@@ -111,13 +111,9 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     runtime.spend_bytes(text->str().size() * 4);
     return find_first(text->str(), part->str()) != std::string::npos;
   }
-  if (auto* dict = container.object<Dict>()) {
-    check_hashable(item);
-    return dict->find(item) != nullptr;
-  }
+  if (auto* dict = container.object<Dict>()) return runtime.find(*dict, item) != nullptr;
   if (auto* view = container.object<DictView>(); view && view->part == DictView::Part::kKeys) {
-    check_hashable(item);
-    return view->dict->find(item) != nullptr;
+    return runtime.find(*view->dict, item) != nullptr;
   }
   if (auto* range = container.object<Range>()) return range_contains(*range, item);
   if (!is_iterable(container)) {

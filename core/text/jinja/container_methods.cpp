@@ -77,6 +77,7 @@ Value list_remove(Runtime& runtime, const Value& self, BoundArguments& args) {
   auto& items = self.object<List>()->items;
   const size_t i = position_of(runtime, items, args.at(0));
   if (i == items.size()) fail("list.remove(x): x not in list");
+  runtime.spend(items.size() / 16);
   items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));
   return Value::none();
 }
@@ -104,9 +105,8 @@ Value dict_copy(Runtime& runtime, const Value& self, BoundArguments&) {
   for (const auto& [key, value] : self.object<Dict>()->entries()) runtime.set(*copy, key, value);
   return copy;
 }
-Value dict_get(Runtime&, const Value& self, BoundArguments& args) {
-  check_hashable(args.at(0));
-  const Value* found = self.object<Dict>()->find(args.at(0));
+Value dict_get(Runtime& runtime, const Value& self, BoundArguments& args) {
+  const Value* found = runtime.find(*self.object<Dict>(), args.at(0));
   return found ? *found : args.find(1) ? args.at(1) : Value::none();
 }
 Value dict_items(Runtime& runtime, const Value& self, BoundArguments&) {
@@ -119,9 +119,8 @@ Value dict_values(Runtime& runtime, const Value& self, BoundArguments&) {
   return runtime.make<DictView>(self.object<Dict>(), DictView::Part::kValues);
 }
 Value dict_pop(Runtime& runtime, const Value& self, BoundArguments& args) {
-  check_hashable(args.at(0));
   Dict* dict = self.object<Dict>();
-  const Value* found = dict->find(args.at(0));
+  const Value* found = runtime.find(*dict, args.at(0));
   if (!found && args.find(1)) return args.at(1);
   if (!found) fail(to_repr(runtime, args.at(0)));
   Value value = *found;
@@ -138,9 +137,8 @@ Value dict_popitem(Runtime& runtime, const Value& self, BoundArguments&) {
   return runtime.tuple({key, value});
 }
 Value dict_setdefault(Runtime& runtime, const Value& self, BoundArguments& args) {
-  check_hashable(args.at(0));
   Dict* dict = self.object<Dict>();
-  if (const Value* found = dict->find(args.at(0))) return *found;
+  if (const Value* found = runtime.find(*dict, args.at(0))) return *found;
   const Value value = args.find(1) ? args.at(1) : Value::none();
   runtime.set(*dict, args.at(0), value);
   return value;

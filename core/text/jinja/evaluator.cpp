@@ -8,7 +8,8 @@ namespace bp::text::jinja {
 namespace {
 
 // Moves the argument `name` out of the named ones; false where it was not given.
-bool take_named(Arguments& arguments, const Text& name, Value& value) {
+bool take_named(Runtime& runtime, Arguments& arguments, const Text& name, Value& value) {
+  runtime.spend_look_up(name.str().size(), arguments.named.size());
   auto it = std::find_if(arguments.named.begin(), arguments.named.end(),
                          [&](const auto& entry) { return entry.first.str() == name.str(); });
   if (it == arguments.named.end()) return false;
@@ -19,7 +20,10 @@ bool take_named(Arguments& arguments, const Text& name, Value& value) {
 
 }  // namespace
 
-const Value* Scope::find(std::string_view name) const {
+const Value* Scope::find(Runtime& runtime, std::string_view name) const {
+  size_t n = 0;
+  for (const Scope* scope = this; scope; scope = scope->parent.get()) n += scope->variables.size();
+  runtime.spend_look_up(name.size(), n);
   for (const Scope* scope = this; scope; scope = scope->parent.get()) {
     for (const auto& [key, value] : scope->variables) {
       if (key.str() == name) return &value;
@@ -28,7 +32,8 @@ const Value* Scope::find(std::string_view name) const {
   return nullptr;
 }
 
-void Scope::set(const Text& name, Value value) {
+void Scope::set(Runtime& runtime, const Text& name, Value value) {
+  runtime.spend_look_up(name.str().size(), variables.size());
   for (auto& [key, slot] : variables) {
     if (key.str() == name.str()) {
       slot = std::move(value);
@@ -143,7 +148,7 @@ Evaluator::Flow Evaluator::run_loop(const For& node, Value iterable, int depth0)
   for (; loop->index0 < loop->items.size(); ++loop->index0) {
     runtime_.spend();
     ScopeGuard scope(*this);
-    scope_->set(kLoop, loop);
+    scope_->set(runtime_, kLoop, loop);
     assign(node.target, loop->items[loop->index0]);
     const Flow flow = execute(node.body);
     if (flow == Flow::kBreak) break;
@@ -182,7 +187,7 @@ Evaluator::Flow Evaluator::run(const SetBlock& node) {
 }
 
 Evaluator::Flow Evaluator::run(const MacroDefinition& node) {
-  scope_->set(node.macro->name, runtime_.make<MacroObject>(*this, node.macro, scope_));
+  scope_->set(runtime_, node.macro->name, runtime_.make<MacroObject>(*this, node.macro, scope_));
   return Flow::kNext;
 }
 
@@ -220,7 +225,7 @@ Evaluator::Flow Evaluator::run(const Scoped& node) {
 
 void Evaluator::assign(const Target& target, Value value) {
   if (target.attribute) return assign_attribute(target, std::move(value));
-  if (!target.is_tuple) return scope_->set(target.name, std::move(value));
+  if (!target.is_tuple) return scope_->set(runtime_, target.name, std::move(value));
   std::vector<Value> parts = iterate(runtime_, value);
   const size_t n = target.items.size();
   if (parts.size() > n) {
@@ -234,8 +239,8 @@ void Evaluator::assign(const Target& target, Value value) {
 }
 
 void Evaluator::assign_attribute(const Target& target, Value value) {
-  const Value* object = scope_->find(target.name.str());
-  if (!object) object = variables_.find(target.name.str());
+  const Value* object = scope_->find(runtime_, target.name.str());
+  if (!object) object = runtime_.find(variables_, target.name.str());
   auto* ns = object ? object->object<Namespace>() : nullptr;
   if (!ns) fail("cannot assign attribute on non-namespace object");
   runtime_.set(*ns->attributes, *target.attribute, std::move(value));
@@ -250,27 +255,27 @@ void Evaluator::bind_parameters(const Macro& macro, Arguments& arguments) {
   for (const auto& [name, fallback] : macro.parameters) {
     has_caller = has_caller || name.str() == kCaller.str();
     if (given < arguments.positional.size()) {
-      scope_->set(name, std::move(arguments.positional[given++]));
-    } else if (take_named(arguments, name, value)) {
-      scope_->set(name, std::move(value));
+      scope_->set(runtime_, name, std::move(arguments.positional[given++]));
+    } else if (take_named(runtime_, arguments, name, value)) {
+      scope_->set(runtime_, name, std::move(value));
     } else if (fallback) {
-      scope_->set(name, evaluate(*fallback));
+      scope_->set(runtime_, name, evaluate(*fallback));
     } else {
-      scope_->set(name,
+      scope_->set(runtime_, name,
                   Value::undefined(Text("parameter '" + name.str() + "' was not provided"), ""));
     }
   }
   if (macro.uses_caller && !has_caller) {
-    if (!take_named(arguments, kCaller, value)) {
+    if (!take_named(runtime_, arguments, kCaller, value)) {
       value = Value::undefined(Text("No caller defined"), "");
     }
-    scope_->set(kCaller, std::move(value));
+    scope_->set(runtime_, kCaller, std::move(value));
   }
   const std::string name = "macro '" + macro.name.str() + "'";
   if (macro.uses_kwargs) {
     Dict* rest = runtime_.dict();
     for (auto& [key, extra] : arguments.named) runtime_.set(*rest, key, std::move(extra));
-    scope_->set(kKwargs, rest);
+    scope_->set(runtime_, kKwargs, rest);
   } else if (!arguments.named.empty()) {
     fail(name + " takes no keyword argument '" + arguments.named[0].first.str() + "'");
   }
@@ -278,7 +283,7 @@ void Evaluator::bind_parameters(const Macro& macro, Arguments& arguments) {
     std::vector<Value> rest(
         std::make_move_iterator(arguments.positional.begin() + static_cast<std::ptrdiff_t>(given)),
         std::make_move_iterator(arguments.positional.end()));
-    scope_->set(kVarargs, runtime_.tuple(std::move(rest)));
+    scope_->set(runtime_, kVarargs, runtime_.tuple(std::move(rest)));
   } else if (given < arguments.positional.size()) {
     fail(name + " takes not more than " + std::to_string(macro.parameters.size()) + " argument(s)");
   }

@@ -18,8 +18,9 @@ namespace bp::text::jinja {
 struct Scope {
   explicit Scope(std::shared_ptr<Scope> p) : parent(std::move(p)) {}
 
-  const Value* find(std::string_view name) const;  // here or in a parent
-  void set(const Text& name, Value value);
+  // Here or in a parent.
+  const Value* find(Runtime& runtime, std::string_view name) const;
+  void set(Runtime& runtime, const Text& name, Value value);
 
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<Text, Value>> variables;

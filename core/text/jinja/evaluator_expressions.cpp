@@ -23,8 +23,8 @@ Value Evaluator::eval(const Literal& node) {
 
 Value Evaluator::eval(const Name& node) {
   const std::string& name = node.name.str();
-  if (const Value* value = scope_->find(name)) return *value;
-  if (const Value* value = variables_.find(name)) return *value;
+  if (const Value* value = scope_->find(runtime_, name)) return *value;
+  if (const Value* value = runtime_.find(variables_, name)) return *value;
   if (const Builtin* global = find_global(name)) {
     return runtime_.make<BoundBuiltin>(global, Value());
   }
@@ -182,6 +182,7 @@ Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
     const Value mapping = evaluate(*arguments.double_star);
     auto* dict = mapping.object<Dict>();
     if (!dict) fail("argument after ** must be a mapping");
+    runtime_.spend_values(dict->entries().size());
     for (const auto& [key, value] : dict->entries()) {
       auto* name = key.get<Text>();
       if (!name) fail("keywords must be strings");

@@ -71,7 +71,7 @@ class PercentFormatter {
     i_ = close + 1;
     auto* dict = arguments_.object<Dict>();
     if (!dict) fail("format requires a mapping");
-    const Value* value = dict->find(key);
+    const Value* value = runtime_.find(*dict, key);
     if (!value) fail("'" + std::string(key) + "'");
     return *value;
   }
@@ -337,6 +337,7 @@ class BraceFormatter {
     if (name.empty()) {
       ++next_;
     } else if (!(read_number(name, i, index) && i == name.size())) {
+      runtime_.spend_look_up(name.size(), arguments_.named.size());
       for (const auto& [key, value] : arguments_.named) {
         if (key.str() == name) return value;
       }

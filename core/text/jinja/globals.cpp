@@ -14,6 +14,7 @@ namespace bp::text::jinja {
 namespace {
 
 constexpr size_t kMaxRange = 100'000;  // as jinja2's sandbox
+constexpr size_t kMaxFormat = 4096;    // bytes of strftime_now's
 
 Value cycler(Runtime& runtime, const Value&, BoundArguments& args) {
   if (args.rest.positional.empty()) fail("at least one item has to be provided");
@@ -85,6 +86,7 @@ Value range(Runtime& runtime, const Value&, BoundArguments& args) {
 
 Value strftime_now(Runtime& runtime, const Value&, BoundArguments& args) {
   const std::string given(args.text(0, ""));
+  if (given.size() > kMaxFormat) fail("strftime_now: the format is too long");
   // Python's %f (microseconds) is unknown to strftime; the final mark tells an empty result
   // from one that does not fit.
   const std::string format = replace(given, "%f", "000000", std::string::npos) + "|";

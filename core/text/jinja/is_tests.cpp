@@ -49,7 +49,7 @@ Value false_test(Runtime&, const Value& self, BoundArguments&) {
   return Value::boolean(self.get<bool>() && !*self.get<bool>());
 }
 Value filter(Runtime& runtime, const Value& self, BoundArguments&) {
-  check_hashable(self);
+  runtime.check_key(self);
   return Value::boolean(find_filter(to_str(runtime, self)) != nullptr);
 }
 Value float_test(Runtime&, const Value& self, BoundArguments&) {
@@ -87,7 +87,7 @@ Value sameas(Runtime& runtime, const Value& self, BoundArguments& args) {
     return Value::boolean(self.any_object() == other.any_object());
   }
   auto *a = self.get<Text>(), *b = other.get<Text>();
-  if (a && b) return Value::boolean(a->same(*b) || a->str() == b->str());
+  if (a && b) return Value::boolean(a->same(*b) || equal(runtime, self, other));
   const bool same_type = type_name(self) == std::string_view(type_name(other));
   return Value::boolean(same_type && equal(runtime, self, other));
 }
@@ -99,7 +99,7 @@ Value string(Runtime&, const Value& self, BoundArguments&) {
   return Value::boolean(self.get<Text>() != nullptr);
 }
 Value test(Runtime& runtime, const Value& self, BoundArguments&) {
-  check_hashable(self);
+  runtime.check_key(self);
   return Value::boolean(find_test(to_str(runtime, self)) != nullptr);
 }
 Value true_test(Runtime&, const Value& self, BoundArguments&) {

@@ -177,6 +177,7 @@ Value filesizeformat(Runtime& runtime, const Value& self, BoundArguments& args) 
   }
   double bytes = is_number(self) ? to_double(self) : 0;
   if (auto* text = self.get<Text>()) {
+    runtime.spend_characters(text->str().size());
     const auto parsed = parse_float(text->str());
     if (!parsed) fail("could not convert string to float");
     bytes = *parsed;

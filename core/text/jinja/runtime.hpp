@@ -42,6 +42,8 @@ class Runtime {
   void spend_bytes(size_t bytes) { spend(1 + bytes / 256); }
   void spend_characters(size_t bytes) { spend(1 + bytes / 16); }
   void spend_values(size_t n) { spend(1 + n / 4); }
+  // For looking something of this size up among n others.
+  void spend_look_up(size_t bytes, size_t n) { spend((16 + bytes) * n / 256); }
   // Before text of this size is made.
   void check_text_size(size_t bytes) const {
     if (bytes > options_.max_output_bytes) fail_limit("text longer than the output limit");
@@ -52,6 +54,11 @@ class Runtime {
   Tuple* tuple(std::vector<Value> items);
   Iterator* iterator(std::vector<Value> items, const char* type = "generator");
   Dict* dict() { return make<Dict>(); }
+  // Raises for lists, dicts and tuples that hold them; pays for comparing the key with n others.
+  void check_key(const Value& key, size_t n = 0);
+  // What the dict has under a key, or null.
+  const Value* find(const Dict& dict, const Value& key);
+  const Value* find(const Dict& dict, std::string_view key);
   void set(Dict& dict, Value key, Value value);
   void append(List& list, Value value);
 

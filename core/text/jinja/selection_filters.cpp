@@ -1,6 +1,7 @@
 // Filters that order, group, select and transform the items of a sequence.
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <string>
 
@@ -136,7 +137,7 @@ Value unique(Runtime& runtime, const Value& self, BoundArguments& args) {
   std::vector<Value> kept;
   for (Value& item : iterate(runtime, self)) {
     Value key = key_of(runtime, item, args.find(1), args.flag(0, false));
-    check_hashable(key);
+    runtime.check_key(key, static_cast<size_t>(std::bit_width(seen.size())));
     runtime.spend();
     if (seen.emplace(std::move(key), true).second) kept.push_back(std::move(item));
   }

@@ -104,6 +104,7 @@ Value has_affix(Runtime& runtime, const Value& self, const BoundArguments& args,
     for (const Value& item : tuple->items) {
       auto* affix = item.get<Text>();
       if (!affix) fail(std::string("tuple must only contain str, not ") + type_name(item));
+      runtime.spend_bytes(std::min(affix->str().size(), w.text.size()));
       if (matches(w.text, std::string_view(affix->str()))) return Value::boolean(true);
     }
     return Value::boolean(false);
@@ -137,7 +138,9 @@ Value removesuffix(Runtime& runtime, const Value& self, BoundArguments& args) {
 Value strip_side(Runtime& runtime, const Value& self, const BoundArguments& args, Side side) {
   const std::string& text = str(runtime, self);
   if (args.is_none(0)) return like(runtime, self, runtime.cut(strip(text, side)));
-  return like(runtime, self, runtime.cut(strip(text, decode(args.text(0, "")), side)));
+  const std::string_view characters = args.text(0, "");
+  runtime.spend_characters(characters.size());
+  return like(runtime, self, runtime.cut(strip(text, decode(characters), side)));
 }
 Value lstrip(Runtime& runtime, const Value& self, BoundArguments& args) {
   return strip_side(runtime, self, args, Side::kLeft);

@@ -178,8 +178,10 @@ std::string_view strip(std::string_view text, Side side) {
 }
 
 std::string_view strip(std::string_view text, std::u32string_view characters, Side side) {
-  return strip_if(text, side,
-                  [&](char32_t c) { return characters.find(c) != std::u32string_view::npos; });
+  if (characters.empty()) return text;
+  std::vector<bool> is_stripped(size_t{*std::ranges::max_element(characters)} + 1);
+  for (char32_t c : characters) is_stripped[c] = true;
+  return strip_if(text, side, [&](char32_t c) { return c < is_stripped.size() && is_stripped[c]; });
 }
 
 std::string to_upper(std::string_view text) {

@@ -1,6 +1,7 @@
 #include "core/text/jinja/value.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "core/text/jinja/error.hpp"
@@ -10,7 +11,6 @@ namespace bp::text::jinja {
 namespace {
 
 constexpr size_t kTextOverhead = 64;  // bytes of a Rep beside its characters
-constexpr int kMaxKeyNesting = 32;    // of tuples used as keys
 
 // Numbers sort first, then text, tuples, and everything that has only its identity.
 int key_class(const Value& value) {
@@ -31,12 +31,33 @@ bool number_less(const Value& a, const Value& b) {
   return da < db;
 }
 
-void check_hashable(const Value& key, int budget) {
-  if (budget == 0) fail("a key is nested too deeply");
-  if (const Tuple* tuple = key.object<Tuple>()) {
-    for (const Value& item : tuple->items) check_hashable(item, budget - 1);
-  } else if (key.object<List>() || key.object<Dict>()) {
-    fail(std::string("unhashable type: '") + type_name(key) + "'");
+// Below, at or above zero, as of std::string's.
+int compare_keys(const Value& a, const Value& b);
+
+int compare_items(const std::vector<Value>& a, const std::vector<Value>& b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (const int order = compare_keys(a[i], b[i]); order != 0) return order;
+  }
+  return (a.size() > b.size()) - (a.size() < b.size());
+}
+
+int compare_keys(const Value& a, const Value& b) {
+  const int ca = key_class(a), cb = key_class(b);
+  if (ca != cb) return ca - cb;
+  switch (ca) {
+    case 2:
+      return number_less(b, a) - number_less(a, b);
+    case 3:
+      return a.get<Text>()->str().compare(b.get<Text>()->str());
+    case 4:
+      return compare_items(a.object<Tuple>()->items, b.object<Tuple>()->items);
+    case 5: {
+      const std::less<Object*> less;
+      Object *const x = a.any_object(), *const y = b.any_object();
+      return less(y, x) - less(x, y);
+    }
+    default:
+      return 0;
   }
 }
 
@@ -87,22 +108,7 @@ Value Value::undefined(Text name, const char* owner) {
 }
 
 bool KeyLess::operator()(const Value& a, const Value& b) const {
-  const int ca = key_class(a), cb = key_class(b);
-  if (ca != cb) return ca < cb;
-  switch (ca) {
-    case 2:
-      return number_less(a, b);
-    case 3:
-      return a.get<Text>()->str() < b.get<Text>()->str();
-    case 4: {
-      const auto &x = a.object<Tuple>()->items, &y = b.object<Tuple>()->items;
-      return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end(), *this);
-    }
-    case 5:
-      return std::less<Object*>()(a.any_object(), b.any_object());
-    default:
-      return false;
-  }
+  return compare_keys(a, b) < 0;
 }
 
 size_t Dict::position(const Value& key) const {
@@ -110,10 +116,8 @@ size_t Dict::position(const Value& key) const {
     auto it = index_.find(key);
     return it == index_.end() ? entries_.size() : it->second;
   }
-  const KeyLess less;
-  auto it = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return !less(entry.first, key) && !less(key, entry.first);
-  });
+  auto it = std::find_if(entries_.begin(), entries_.end(),
+                         [&](const auto& entry) { return compare_keys(entry.first, key) == 0; });
   return static_cast<size_t>(it - entries_.begin());
 }
 
@@ -128,6 +132,10 @@ const Value* Dict::find(std::string_view key) const {
     if (const Text* text = k.get<Text>(); text && text->str() == key) return &v;
   }
   return nullptr;
+}
+
+size_t Dict::n_compared() const {
+  return index_.empty() ? entries_.size() : static_cast<size_t>(std::bit_width(index_.size()));
 }
 
 bool Dict::set(Value key, Value value) {
@@ -239,10 +247,6 @@ const std::vector<Value>* sequence_items(const Value& value) {
   if (auto* list = value.object<List>()) return &list->items;
   if (auto* tuple = value.object<Tuple>()) return &tuple->items;
   return nullptr;
-}
-
-void check_hashable(const Value& key) {
-  check_hashable(key, kMaxKeyNesting);
 }
 
 std::string undefined_message(const Undefined& undefined) {

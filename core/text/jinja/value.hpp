@@ -129,12 +129,13 @@ struct Tuple : Object {
   bool is_group = false;  // of groupby: `grouper` and `list` name its two items
 };
 
-// Orders hashable values so that values equal in Python (1, 1.0, true) are equivalent.
+// Orders hashable values so that values equal in Python (1, 1.0, true) are equivalent. Looks at
+// each item of a tuple once.
 struct KeyLess {
   bool operator()(const Value& a, const Value& b) const;
 };
 
-// Keeps insertion order. A key must be hashable: see check_hashable.
+// Keeps insertion order. A key must be hashable: see Runtime::check_key.
 class Dict : public Object {
  public:
   static constexpr ObjectKind kKind = ObjectKind::kDict;
@@ -143,6 +144,8 @@ class Dict : public Object {
   const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
+  // How many keys a look-up compares, about.
+  size_t n_compared() const;
   bool set(Value key, Value value);  // whether the key is new
   void erase(const Value& key);
   void clear();
@@ -210,8 +213,6 @@ bool is_number(const Value& value);
 double to_double(const Value& number);
 // The items of a list or tuple, or null.
 const std::vector<Value>* sequence_items(const Value& value);
-// Raises for lists, dicts and tuples that hold them.
-void check_hashable(const Value& key);
 std::string undefined_message(const Undefined& undefined);
 // Raises Python's UndefinedError where the value is undefined.
 void require_defined(const Value& value);

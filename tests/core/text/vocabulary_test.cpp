@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "core/text/tokenizer.hpp"
 #include "tests/support/metadata_builder.hpp"
@@ -101,6 +104,41 @@ TEST(Vocabulary, Phi3sTokensTakeTheSpaceBehindThem) {
   EXPECT_EQ(v->added[0].id, 3);
   EXPECT_TRUE(v->added[0].takes_space_behind);
   EXPECT_FALSE(v->added[0].takes_space_before);
+}
+
+TEST(Vocabulary, Phi3IsToldByItsArchitecture) {
+  MetadataBuilder b = gpt2_metadata();
+  b.string("general.name", "Phi 3.5 Mini Instruct").string("general.architecture", "phi3");
+  EXPECT_TRUE(read_vocabulary(b.entries())->added.empty()) << "Phi-4's tokens";
+  b.string("tokenizer.ggml.model", "llama").f64s("tokenizer.ggml.scores", {0, 0, 0, 0, 0});
+  const auto v = read_vocabulary(b.entries());
+  ASSERT_TRUE(v.ok()) << v.status().message();
+  ASSERT_EQ(v->added.size(), 1u);
+  EXPECT_EQ(v->added[0].id, 3);
+  EXPECT_TRUE(v->added[0].takes_space_behind);
+  EXPECT_TRUE(read_vocabulary(b.string("general.architecture", "llama").entries())->added.empty());
+}
+
+TEST(Vocabulary, FlagsOfAddedTokensComeInAnyOrder) {
+  std::vector<int64_t> ids(300'000);
+  std::iota(ids.begin(), ids.end(), 0);
+  MetadataBuilder b = gpt2_metadata();
+  b.strings("tokenizer.ggml.tokens", std::vector<std::string>(ids.size(), "a"));
+  b.remove("tokenizer.ggml.token_type");
+  const auto seconds = [&] {
+    b.i64s("tokenizer.backplane.lstrip_ids", ids);
+    const auto start = std::chrono::steady_clock::now();
+    const auto v = read_vocabulary(b.entries());
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(v.ok()) << v.status().message();
+    if (!v.ok()) return 0.0;
+    EXPECT_EQ(v->added.size(), ids.size());
+    EXPECT_TRUE(std::ranges::is_sorted(v->added, {}, &AddedToken::id));
+    return elapsed.count();
+  };
+  const double ascending = seconds();
+  std::ranges::reverse(ids);
+  EXPECT_LT(seconds(), 5 * ascending) << "a quadratic step takes seconds";
 }
 
 TEST(Vocabulary, FlagsOfAddedTokensHaveKeys) {

@@ -7,6 +7,7 @@
 
 #include "core/text/huggingface/charsmap.hpp"
 #include "core/text/huggingface/graphemes.hpp"
+#include "core/text/huggingface/growth.hpp"
 #include "core/text/huggingface/normalizer.hpp"
 #include "core/text/huggingface/splitter.hpp"
 
@@ -57,6 +58,14 @@ TEST(Normalizers, CharacterChanges) {
   EXPECT_EQ(normalized({{"type", "Nmt"}}, "a\x01\u200Bb\tc"), "a b c");
 }
 
+constexpr size_t kEnough = 4096;  // bytes of any outcome
+
+std::string times(size_t n, const std::string& part) {
+  std::string out;
+  for (size_t i = 0; i < n; ++i) out += part;
+  return out;
+}
+
 // A charsmap whose trie takes any number of "a" and replaces them all.
 std::string endless_charsmap(const std::string& replacement) {
   constexpr uint32_t kRoot = 0x100, kHasLeaf = 1 << 8;
@@ -73,23 +82,35 @@ std::string endless_charsmap(const std::string& replacement) {
 TEST(Normalizers, RulesOfACharsmapHaveALongestTextAndReplacement) {
   const auto map = huggingface::Charsmap::parse(endless_charsmap("x"));
   ASSERT_TRUE(map.ok()) << map.status().message();
-  EXPECT_EQ(map->apply("aa"), "x");
-  EXPECT_EQ(map->apply(std::string(4 * huggingface::Charsmap::kMaxTextBytes, 'a')), "xxxx");
-  const size_t most = huggingface::Charsmap::kMaxReplacementBytes;
+  EXPECT_EQ(map->apply("aa", kEnough), "x");
+  EXPECT_EQ(map->apply(std::string(4 * huggingface::Charsmap::kMaxTextBytes, 'a'), kEnough),
+            "xxxx");
+  const size_t most = huggingface::kMaxReplacementBytes;
   EXPECT_TRUE(huggingface::Charsmap::parse(endless_charsmap(std::string(most, 'x'))).ok());
   EXPECT_THAT(
       huggingface::Charsmap::parse(endless_charsmap(std::string(most + 1, 'x'))).status().message(),
       ::testing::HasSubstr("replacement"));
 }
 
+TEST(Normalizers, CharsmapsMakeNoMoreThanTheyMay) {
+  const std::string longest(huggingface::kMaxReplacementBytes, 'x');
+  const auto map = huggingface::Charsmap::parse(endless_charsmap(longest));
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  const std::string text = times(1000, "ab");
+  EXPECT_LT(map->apply(text, kEnough).size(), kEnough + longest.size() + text.size());
+  EXPECT_LT(map->apply_to_graphemes(text, kEnough).size(), kEnough + longest.size() + text.size());
+  EXPECT_EQ(map->apply("aab", 0), "aab");
+}
+
 TEST(Normalizers, CharsmapsReplaceGraphemesOfFewBytesWhole) {
   const auto map = huggingface::Charsmap::parse(endless_charsmap("x"));
   ASSERT_TRUE(map.ok()) << map.status().message();
-  EXPECT_EQ(map->apply_to_graphemes("aa\u0301b\u0301"), "xxb\u0301");
-  EXPECT_EQ(map->apply_to_graphemes("a\u0301\u0302"), "x");
-  EXPECT_EQ(map->apply_to_graphemes("a\u0301\u0302\u0303"), "x\u0301\u0302\u0303");
+  EXPECT_EQ(map->apply_to_graphemes("aa\u0301b\u0301", kEnough), "xxb\u0301");
+  EXPECT_EQ(map->apply_to_graphemes("a\u0301\u0302", kEnough), "x");
+  EXPECT_EQ(map->apply_to_graphemes("a\u0301\u0302\u0303", kEnough), "x\u0301\u0302\u0303");
   EXPECT_EQ(map->apply_to_graphemes("\xFF"
-                                    "a\xCC"),
+                                    "a\xCC",
+                                    kEnough),
             "\xFFx\xCC")
       << "no UTF-8 passes";
 }
@@ -149,6 +170,23 @@ TEST(Normalizers, ReplacementsOfReplacementsEnd) {
   EXPECT_EQ(normalized(step, "ba").size(), 61u);
 }
 
+TEST(Normalizers, ReplacementsAreShortAndEndWithinAStep) {
+  const size_t most = huggingface::kMaxReplacementBytes;
+  const auto replace = [](size_t n_bytes) -> Json {
+    return {{"type", "Replace"},
+            {"pattern", {{"String", "a"}}},
+            {"content", std::string(n_bytes, 'x')}};
+  };
+  const std::string text(100'000, 'a');
+  EXPECT_LT(normalized(replace(most), text).size(), 70 * text.size());
+  EXPECT_EQ(normalized(replace(64), text).size(), 64 * text.size());
+  const Json prepend = {{"type", "Prepend"}, {"prepend", std::string(most + 1, 'x')}};
+  for (const Json& step : {replace(most + 1), prepend}) {
+    EXPECT_THAT(huggingface::Normalizer::parse(&step).status().message(),
+                ::testing::HasSubstr("of 1025 bytes; allowed are 1024"));
+  }
+}
+
 TEST(Normalizers, Bert) {
   const Json uncased = {{"type", "BertNormalizer"},
                         {"clean_text", true},
@@ -183,6 +221,18 @@ TEST(Splits, Metaspace) {
   EXPECT_THAT(split(metaspace, "a b"), ElementsAre("_a_b"));
   metaspace["prepend_scheme"] = "never";
   EXPECT_THAT(split(metaspace, "a b"), ElementsAre("a_b"));
+}
+
+TEST(Splits, MetaspaceStandsOnceWithOneCharacter) {
+  Json metaspace = {{"type", "Metaspace"}, {"replacement", "__"}};
+  EXPECT_THAT(huggingface::Splitter::parse(&metaspace).status().message(),
+              ::testing::HasSubstr("no single character"));
+  metaspace["replacement"] = "_";
+  const Json steps = {
+      {"type", "Sequence"},
+      {"pretokenizers", {metaspace, split_by({{"Regex", "."}}, "Isolated"), metaspace}}};
+  EXPECT_THAT(huggingface::Splitter::parse(&steps).status().message(),
+              ::testing::HasSubstr("Metaspace stands twice"));
 }
 
 TEST(Splits, CharacterKinds) {

@@ -1,7 +1,10 @@
 // Special tokens, added tokens, templates, and files that break a rule.
 
 #include <algorithm>
+#include <chrono>
+#include <numeric>
 
+#include "core/text/huggingface/decoder.hpp"
 #include "fixture.hpp"
 
 namespace bp::text {
@@ -76,6 +79,38 @@ TEST(AddedTokens, GiveBackTheSpaceThatOnlyTheFirstTextLoses) {
   EXPECT_EQ(back("<m>x"), "<m>x");
   json["pre_tokenizer"]["prepend_scheme"] = "always";
   EXPECT_EQ(back("a<m>x"), "a<m>x");
+}
+
+// Of <n> at each id; the last one stands twice.
+std::string many_added(const std::vector<int>& ids) {
+  std::string json = R"({"model": )" + bpe({"a", "b"}, {}).dump() + R"(, "added_tokens": [)";
+  for (const int id : ids) {
+    const std::string number = std::to_string(id);
+    json += R"({"id": )" + number + R"(, "content": "<)" + number + R"(>"}, )";
+  }
+  const std::string number = std::to_string(ids.back());
+  return json + R"({"id": )" + number + R"(, "content": "<)" + number + R"(>", "rstrip": true}]})";
+}
+
+TEST(AddedTokens, ComeInAnyOrderAndTheLastOfAnIdCounts) {
+  std::vector<int> ids(300'000);
+  std::iota(ids.begin(), ids.end(), 3);
+  const auto seconds = [&] {
+    FolderMetadata metadata;
+    metadata.set("tokenizer.huggingface.json", many_added(ids));
+    const auto start = std::chrono::steady_clock::now();
+    const auto v = metadata.read();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(v.ok()) << v.status().message();
+    if (!v.ok()) return 0.0;
+    EXPECT_EQ(v->added.size(), ids.size());
+    EXPECT_TRUE(std::ranges::is_sorted(v->added, {}, &AddedToken::id));
+    EXPECT_TRUE(v->added[static_cast<size_t>(ids.back() - 3)].takes_space_behind);
+    return elapsed.count();
+  };
+  const double ascending = seconds();
+  std::ranges::reverse(ids);
+  EXPECT_LT(seconds(), 5 * ascending) << "a quadratic step takes seconds";
 }
 
 TEST(AddedTokens, SpecialOnesAreControl) {
@@ -186,6 +221,41 @@ TEST(BrokenFiles, AreRefusedInASentence) {
   const Json pair = Json::array({Json::array({"a", "b"})});
   expect_refused({{"model", {{"type", "Unigram"}, {"vocab", pair}}}}, "entry 0 of vocab");
   expect_refused({{"model", {{"type", "Sorcery"}, {"vocab", {{"a", 0}}}}}}, "\"Sorcery\"");
+}
+
+TEST(BrokenFiles, NestToADepthAlone) {
+  constexpr size_t kDeep = 100'000;
+  const std::string nested = std::string(kDeep, '[') + std::string(kDeep, ']');
+  const std::string config = R"({"added_tokens_decoder": {"9": {"content": )" + nested + "}}}";
+  for (const char* key : {"tokenizer.huggingface.config", "tokenizer.huggingface.json",
+                          "tokenizer.huggingface.special_tokens_map"}) {
+    FolderMetadata metadata;
+    metadata.set(key, config);
+    if (key != std::string("tokenizer.huggingface.json")) {
+      metadata.set("tokenizer.huggingface.json", small().dump());
+    }
+    EXPECT_THAT(metadata.read().status().message(),
+                ::testing::HasSubstr(": it nests deeper than 64 levels"));
+  }
+  Json json = small();
+  json["unused"] = Json::parse(std::string(63, '[') + std::string(63, ']'));
+  EXPECT_NE(make(json), nullptr);
+}
+
+TEST(BrokenFiles, LongReplacementsOfADecoderAreRefused) {
+  Json json = small();
+  json["decoder"] = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1025, 'x')}};
+  expect_refused(json, "tokenizer.json: Replace has a content of 1025 bytes; allowed are 1024");
+}
+
+TEST(Decoders, RenderLittleOfAToken) {
+  const Json step = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}};
+  const Json json = {{"type", "Sequence"}, {"decoders", {step, step, step}}};
+  const auto decoder = huggingface::Decoder::parse(&json);
+  ASSERT_TRUE(decoder.ok()) << decoder.status().message();
+  EXPECT_LT(decoder->render("aaa", TokenType::kNormal).size(), 5000u);
 }
 
 TEST(BrokenFiles, StepsThatAreUnknownAreNamed) {

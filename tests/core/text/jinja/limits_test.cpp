@@ -87,6 +87,48 @@ TEST(Limits, WhatNeverEndsOrGrowsWithoutBoundIsStopped) {
   }
 }
 
+// Each costs far more than its fuel where a comparison or a copy is not paid for.
+TEST(Limits, WhatLooksAtMuchIsPaidFor) {
+  const std::string shared = "{% set ns = namespace(t=(1,), u=(1,)) %}{% for i in range(29) %}";
+  const std::string text = "{% set x = 'a' * 1000000 %}";
+  const std::string pair = text + "{% set y = 'a' * 999999 ~ 'a' %}";
+  std::string variables;
+  for (int i = 0; i < 9999; ++i) variables += "{% set v" + std::to_string(i) + " = 1 %}";
+  const std::string often = "{% for i in range(9999) %}", end = "{% endfor %}";
+  const std::string sources[] = {
+      shared + "{% set ns.t = (ns.t, ns.t, ns.t, ns.t) %}{% endfor %}{{ {ns.t: 1} }}",
+      shared + "{% set ns.t = (ns.t, ns.t, ns.t, ns.t) %}{% endfor %}{{ ns.t in {} }}",
+      shared + "{% set ns.t = (ns.t, ns.t, ns.t, ns.t) %}{% endfor %}{{ [ns.t]|unique|list }}",
+      text + "{% set y = 'b' * 999999 ~ 'a' %}" + often + "{% if x.strip(y) %}{% endif %}" + end,
+      pair + "{% set d = {y: 1} %}" + often + "{% if d[x] %}{% endif %}" + end,
+      pair + "{% set d = {y: 1} %}" + often + "{% if x in d %}{% endif %}" + end,
+      pair + "{% set d = {y: 1} %}" + often + "{% if d.get(x) %}{% endif %}" + end,
+      pair + often + "{% if x is sameas y %}{% endif %}" + end,
+      text + "{{ x.startswith(('a' * 999999 ~ 'b',) * 9999) }}",
+      text + often + "{% if x[0] %}{% endif %}" + end,
+      "{% set x = '0' * 1000000 %}" + often + "{{ x|filesizeformat }}" + end,
+      "{{ ([''] * 9999)|map('map', 'upper', *range(9999))|list|length }}",
+      "{% set l = range(99999)|list %}" + often + "{% set _ = l.remove(l[0]) %}" + end,
+      variables + often + "{% if v0 %}{% endif %}" + end,
+  };
+  for (const std::string& source : sources) {
+    const auto result = render(source, ordered_json::object(), tight());
+    ASSERT_FALSE(result.ok()) << source;
+    EXPECT_EQ(result.status().code(), Code::kOutOfMemory) << source << result.status().message();
+  }
+}
+
+// Comparing one with the other takes a step for each level, not two for each step below.
+TEST(Limits, NestedKeysAreComparedOnce) {
+  const std::string nested =
+      "{% set ns = namespace(t=(1,), u=(1,)) %}{% for i in range(29) %}"
+      "{% set ns.t = (ns.t,) %}{% set ns.u = (ns.u,) %}{% endfor %}";
+  const ordered_json none = ordered_json::object();
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(*render(nested + "{{ {ns.t: 'a'}[ns.u] }}", none, tight()), "a");
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC);
+}
+
 TEST(Limits, AbsurdSizesAreErrors) {
   const char* sources[] = {
       "{{ 10 ** 10 ** 10 }}",
@@ -97,6 +139,7 @@ TEST(Limits, AbsurdSizesAreErrors) {
       "{{ range(1000000000000000000000000000) }}",
       "{{ 1.5|round(1000000) }}",
       "{{ strftime_now('%999999999d') }}",
+      "{{ strftime_now('a' * 1000000) }}",
       "{{ -170141183460469231731687303715884105727 - 2 }}",
   };
   for (const char* source : sources) {

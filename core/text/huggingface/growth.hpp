@@ -1,0 +1,16 @@
+#pragma once
+// How much longer a file's rules may make a text. No published vocabulary's come near.
+
+#include <cstddef>
+
+namespace bp::text::huggingface {
+
+inline constexpr size_t kMaxReplacementBytes = 1024;
+inline constexpr size_t kMaxGrowth = 64;
+
+// Of what the steps of a normalizer make of a text, all of them together.
+[[nodiscard]] constexpr size_t max_normalized_bytes(size_t text_bytes) {
+  return 4096 + kMaxGrowth * text_bytes;
+}
+
+}  // namespace bp::text::huggingface
