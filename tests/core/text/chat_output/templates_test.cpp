@@ -75,7 +75,8 @@ TEST_P(TemplatesWithCalls, ReadBackWhatTheyRender) {
       {"type", "function"},
       {"function",
        {{"name", "get_weather"},
-        {"arguments", chat->message_form().argument_text ? ordered_json(arguments.dump()) : arguments}}}};
+        {"arguments",
+         chat->message_form().argument_text ? ordered_json(arguments.dump()) : arguments}}}};
   const ordered_json tool = {
       {"type", "function"},
       {"function",
