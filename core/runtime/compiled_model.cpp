@@ -207,7 +207,8 @@ Result<KvPlan> plan_kv(const bp_memory_info& memory, uint64_t state_bytes,
   }
   const uint64_t longest = (n_blocks - 1) * memory.block_size;
   return KvPlan{static_cast<uint32_t>(n_blocks), n_state_entries,
-                static_cast<uint32_t>(std::min<uint64_t>(limits.context, longest))};
+                static_cast<uint32_t>(std::min<uint64_t>(limits.context, longest)),
+                n_blocks * block_bytes + n_state_entries * state_bytes};
 }
 
 Status allocate_kv(const CompiledModel& compiled, uint32_t n_blocks, uint32_t n_state_entries) {

@@ -58,6 +58,7 @@ struct KvPlan {
   uint32_t n_blocks = 0;         // of every KV group, the null block included
   uint32_t n_state_entries = 0;  // of the state slots, the zero entry included; 0 without them
   uint32_t context = 0;          // tokens of the longest sequence that fits
+  uint64_t n_bytes = 0;          // of all of it
 };
 
 // What KV memory and state may take where the configuration leaves it open: all of memory that is

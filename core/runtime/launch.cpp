@@ -177,7 +177,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   BP_ASSIGN(CompiledModel compiled,
             compile_model(runtime, config, std::move(loaded), limits, progress));
   const model::LoadedModel& model = compiled.parts->model;
-  BP_ASSIGN(const KvPlan plan, plan_kv(compiled.memory, compiled.state_bytes, compiled.limits,
+  const bp_memory_info memory = runtime.kv_promises().left_of(compiled.memory);
+  BP_ASSIGN(const KvPlan plan, plan_kv(memory, compiled.state_bytes, compiled.limits,
                                        config.context, config.backend.kv_bytes));
   BP_TRY(allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
   BP_TRY(compiled.executable.warm_up(progress));
@@ -195,6 +196,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   served->chat_output = text::chat::find_dialect(config.chat_output);
   served->request_fields = request_fields(samplers);
   served->field_defaults = config.sampler.defaults;
+  served->kv_promise = runtime.kv_promises().add(memory, plan.n_bytes);
   const plugin::BackendHandle& backend = compiled.parts->backend;
   engine::EngineParts parts{
       .keep_alive = compiled.parts,

@@ -15,6 +15,7 @@
 #include "core/plugin/host.hpp"
 #include "core/plugin/library.hpp"
 #include "core/plugin/thread_team.hpp"
+#include "core/runtime/kv_promises.hpp"
 
 namespace bp::base {
 struct CpuTopology;
@@ -37,6 +38,7 @@ class Runtime {
   [[nodiscard]] plugin::ThreadTeam& team() { return team_; }
   [[nodiscard]] const bp_threads* threads() const { return team_.extension(); }
   [[nodiscard]] uint32_t n_threads() const { return team_.n_threads(); }
+  [[nodiscard]] KvPromises& kv_promises() { return kv_promises_; }
 
   // The plugin's code, loaded once. [any-thread]
   Result<std::shared_ptr<const plugin::Library>> library(const plugin::Manifest& manifest);
@@ -52,6 +54,7 @@ class Runtime {
   plugin::Catalog catalog_;
   plugin::ThreadTeam team_;
   plugin::HostServices host_;
+  KvPromises kv_promises_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const plugin::Library>> libraries_;  // by manifest path
 };

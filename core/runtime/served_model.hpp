@@ -24,6 +24,7 @@ struct ServedModel {
   std::string chat_system;  // for conversations without a system message; empty: none
   std::vector<plugin::FieldSpec> request_fields;  // of all sampler stages
   plugin::ParamMap field_defaults;                // the model's, over those of the specs
+  std::shared_ptr<const void> kv_promise;  // while it lives, models to come leave it its KV memory
   std::unique_ptr<engine::Engine> engine;
 };
 

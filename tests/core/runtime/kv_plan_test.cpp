@@ -4,6 +4,7 @@
 
 #include "backplane/plugin.hpp"
 #include "core/runtime/compiled_model.hpp"
+#include "core/runtime/kv_promises.hpp"
 
 namespace bp::runtime {
 namespace {
@@ -50,6 +51,23 @@ TEST(KvPlan, OfSharedMemorySixteenFullSequencesWithinHalf) {
   EXPECT_EQ(blocks(memory_of(1000 * kBlockBytes, false), {.max_sequences = 2}),
             1 + 2 * kBlocksOfContext);
   EXPECT_EQ(blocks(memory_of(20 * kBlockBytes, false)), 10u);
+}
+
+// Caches take their memory from the system as sequences grow.
+TEST(KvPlan, ModelsLeaveEachOtherTheMemoryThatTheyShare) {
+  KvPromises promises;
+  const bp_memory_info memory = memory_of(40 * kBlockBytes, false);
+  EXPECT_EQ(blocks(promises.left_of(memory)), 20u);
+  const auto first = promises.add(memory, plan(memory)->n_bytes);
+  EXPECT_EQ(blocks(promises.left_of(memory)), 10u);
+  {
+    const auto second = promises.add(memory, 39 * kBlockBytes);
+    EXPECT_EQ(promises.left_of(memory).available_bytes, 0u);
+  }
+  EXPECT_EQ(blocks(promises.left_of(memory)), 10u);
+  const bp_memory_info card = memory_of(40 * kBlockBytes, true);
+  EXPECT_EQ(promises.add(card, 40 * kBlockBytes), nullptr);
+  EXPECT_EQ(blocks(promises.left_of(card)), 40u);
 }
 
 TEST(KvPlan, ASizeInTheConfigurationIsTaken) {
