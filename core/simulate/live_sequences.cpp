@@ -115,9 +115,18 @@ void LiveSequences::refresh_prefixes() {
   }
 }
 
+// Every step anew: others begin and cease to use the blocks.
+void LiveSequences::count_shared(bool may_start) {
+  for (size_t i = 0; i < size(); ++i) {
+    if (!running(i)) columns_.n_held[i] = may_start ? kv_.n_in_use(live(i).match) : 0;
+  }
+}
+
 bp_snapshot LiveSequences::snapshot(const engine::StepLimits& limits) {
-  if (limits_.prefix_cache && n_matchable_ > 0 && n_running_ < limits.max_sequences) {
-    refresh_prefixes();
+  if (limits_.prefix_cache && n_matchable_ > 0) {
+    const bool may_start = n_running_ < limits.max_sequences;
+    if (may_start) refresh_prefixes();
+    count_shared(may_start);
   }
   bp_snapshot snapshot = columns_.view(kv_, limits);
   snapshot.block_size = limits_.block_size;

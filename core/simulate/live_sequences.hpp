@@ -83,6 +83,7 @@ class LiveSequences {
   // There is one more sequence that waits and may have a prefix in the cache.
   void note_matchable();
   void refresh_prefixes();
+  void count_shared(bool may_start);
   void release(size_t i);
   // Calls visit(column) for each column, slots_ too.
   template <class Visit>
