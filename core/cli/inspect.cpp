@@ -73,6 +73,7 @@ Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) 
   options.path = path;
   options.formats = formats;
   options.host = runtime.host();
+  options.context = 1;  // one that no model refuses
   BP_ASSIGN(const model::LoadedModel loaded, model::load_model(options));
   for (const std::string& warning : loaded.warnings) fmt::print(stderr, "warning: {}\n", warning);
   Json description = model::describe(loaded);

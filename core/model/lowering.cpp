@@ -33,6 +33,7 @@ class Lowering {
     parameters.erase("dialect");
     parameters.erase("context");
     BP_TRY(require_parameters());
+    BP_TRY(check_context());
     BP_TRY(binder_.bind(-1, bindings_.weights));
     for (const RopeSpec& rope : architecture_.ropes) BP_TRY(add_rope(rope));
     for (const VectorSpec& vector : architecture_.vectors) BP_TRY(add_vector(vector));
@@ -41,6 +42,7 @@ class Lowering {
     BP_TRY(add_ops(architecture_.epilogue, ""));
     BP_TRY(add_outputs());
     BP_TRY(check_all_read());
+    BP_TRY(binder_.check_scales());
     drop_unused_weights();
     auto program = Program::create(std::move(parts_));
     if (!program.ok()) return program.status().with_context(architecture_.path);
@@ -57,6 +59,19 @@ class Lowering {
     }
     n_layers_ = *scope_.find("n_layers")->as_int();
     return {};
+  }
+
+  // Positions beyond an architecture's context_limit would need what it leaves out.
+  Status check_context() const {
+    const auto limit = scope_.find("context_limit");
+    if (!limit || !limit->as_int()) return {};
+    int64_t context = *scope_.find("context")->as_int();
+    if (context == 0) context = *scope_.find("context_length")->as_int();
+    if (context <= *limit->as_int()) return {};
+    return unsupported(
+        fmt::format("{}: contexts of more than {} tokens are not supported, and {} are asked for; "
+                    "set `context` to at most {}",
+                    file_.path(), *limit->as_int(), context, *limit->as_int()));
   }
 
   Result<std::vector<float>> read_floats(const base::Yaml& place, const std::string& name) const {

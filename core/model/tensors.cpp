@@ -358,4 +358,19 @@ std::vector<std::string> TensorBinder::unused() const {
   return names;
 }
 
+Status TensorBinder::check_scales() const {
+  constexpr std::string_view kScale = ".scale";
+  for (const std::string& name : unused()) {
+    if (!name.ends_with(kScale)) continue;
+    const std::string weight = name.substr(0, name.size() - kScale.size()) + ".weight";
+    const bp_tensor* tensor = file_.find_tensor(weight);
+    if (tensor == nullptr || !bound_.contains(tensor)) continue;
+    return unsupported(
+        fmt::format("{}: tensor '{}' scales '{}', which is not supported; use a file of another "
+                    "type than NVFP4",
+                    file_.path(), name, weight));
+  }
+  return {};
+}
+
 }  // namespace bp::model

@@ -52,6 +52,10 @@ class TensorBinder {
   // Tensors that no weight took and that the architecture does not ignore.
   [[nodiscard]] std::vector<std::string> unused() const;
 
+  // Refuses an unused scale of a weight (`X.scale` beside `X.weight`), as NVFP4 files have them:
+  // products would lack it.
+  [[nodiscard]] Status check_scales() const;
+
  private:
   Status bind_one(const WeightSpec& spec, int64_t layer, std::map<std::string, uint32_t>& weights);
   Result<uint32_t> bind_tensor(const WeightSpec& spec, const bp_tensor& tensor);

@@ -147,6 +147,20 @@ class Folder(CommandTest):
             backplane("inspect", self.model), "holds params.json and no config.json"
         )
 
+    def test_a_model_that_runs_within_its_first_context_is_described(self):
+        write_folder(self.model)
+        path = os.path.join(self.model, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        rope = {"llama_4_scaling_beta": 0.1, "original_max_position_embeddings": 64}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config | {"rope_parameters": rope}, file)
+        found = json.loads(self.assert_done(backplane("inspect", self.model, "--json")))
+        self.assertEqual(found["hyperparameters"]["context_limit"], 64)
+        run = ("run", self.model, "--prompt", "Hello", "--max-tokens", "4")
+        self.assert_one_clear_line(backplane(*run), self.model, "set `context` to at most 64")
+        self.assert_done(backplane(*run, "--context", "64"))
+
     def test_a_quantisation_that_is_unknown(self):
         write_folder(self.model)
         path = os.path.join(self.model, "config.json")

@@ -154,6 +154,28 @@ TEST_P(GgufFormTest, ComputesTheSame) {
   }
 }
 
+// Its own context is longer than the first, and llama.cpp reads its keys under this name only.
+TEST(GgufFormOfMinistral3Test, HasTheKeysOfItsQueriesAndPositions) {
+  const json golden = family_golden("mistral3");
+  FakeModel fake("huggingface");
+  fill_family(fake, golden["huggingface"]["metadata"], golden["huggingface"]);
+  const std::string rope = "config.text_config.rope_parameters.";
+  fake.metadata.string(rope + "rope_type", "yarn")
+      .f64(rope + "factor", 16)
+      .f64(rope + "mscale", 1)
+      .f64(rope + "mscale_all_dim", 1)
+      .f64(rope + "llama_4_scaling_beta", 0.1)
+      .i64(rope + "original_max_position_embeddings", 16);
+  auto source = fake.open();
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  const auto form = GgufForm::create(**source, source_folders(), nullptr);
+  ASSERT_TRUE(form.ok()) << form.status().message();
+  const MetadataView metadata = (*form)->file().metadata();
+  EXPECT_EQ(*metadata.get<std::string_view>("general.architecture"), "mistral3");
+  EXPECT_EQ(*metadata.get<double>("mistral3.rope.scaling.yarn_log_multiplier"), 1);
+  EXPECT_NEAR(*metadata.get<double>("mistral3.attention.temperature_scale"), 0.1, 1e-7);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, GgufFormTest, ::testing::ValuesIn(all_families()),
                          family_case_name);
 

@@ -120,15 +120,37 @@ TEST(LoweringTest, AScalingBesideTheParametersOfPositionsWins) {
   EXPECT_FLOAT_EQ(rope_table(*scaled)[1] * 4, rope_table(*plain)[1]);
 }
 
+// The model's own context is longer.
+void expect_context_limit(const FakeModel& fake, uint32_t limit) {
+  const auto within = fake.load(source_folders(), false, limit);
+  EXPECT_TRUE(within.ok()) << within.status().message();
+  for (const uint32_t context : {0u, limit + 1}) {
+    const auto beyond = fake.load(source_folders(), false, context);
+    ASSERT_FALSE(beyond.ok()) << context;
+    EXPECT_THAT(beyond.status().message(),
+                HasSubstr("set `context` to at most " + std::to_string(limit)));
+  }
+}
+
 // Queries that grow with their positions are refused, but where they do not yet.
 TEST(LoweringTest, Ministral3IsReadWithinItsFirstContext) {
   FakeModel fake("huggingface");
   fill_hugging_face_llama(fake);
   fake.metadata.f64("config.rope_parameters.llama_4_scaling_beta", 0.1)
       .i64("config.rope_parameters.original_max_position_embeddings", 16);
-  const auto whole = fake.load(source_folders());
-  ASSERT_FALSE(whole.ok());
-  EXPECT_THAT(whole.status().message(), ::testing::HasSubstr("query_growth"));
+  expect_context_limit(fake, 16);
+  EXPECT_EQ(describe(*fake.load(source_folders(), false, 1))["hyperparameters"]["context_limit"],
+            16);
+}
+
+TEST(LoweringTest, MistralLarge3IsReadWithinItsFirstContext) {
+  const nlohmann::json form = family_golden("deepseek3")["gguf"];
+  FakeModel fake("gguf");
+  fill_family(fake, form["metadata"], form);
+  fake.metadata.u64("deepseek2.attention.temperature_length", 32);
+  EXPECT_TRUE(fake.load(source_folders()).ok());
+  fake.metadata.f64("deepseek2.attention.temperature_scale", 0.1);
+  expect_context_limit(fake, 32);
 }
 
 TEST(LoweringTest, Qwen2WindowsOfUpperLayersAreAGroupOfTheirOwn) {
@@ -216,6 +238,59 @@ TEST(LoweringTest, RopeScalingsOfGguf) {
   const auto llama3 = fake.load(source_folders(), true);
   ASSERT_TRUE(llama3.ok()) << llama3.status().message();
   EXPECT_THAT(rope_table(*llama3), ElementsAre(1.0f, 0.1f, 0.005f, 0.000125f));
+}
+
+double magnitude(const FakeModel& fake) {
+  const auto model = fake.load(source_folders());
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? attribute(*ops_of(*model, BP_OP_ROPE)[0], "magnitude") : 0;
+}
+
+// With the numbers of OLMo 3 and of a model that wants none.
+TEST(LoweringTest, YarnAttentionFactorOfGgufIsTheMagnitude) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.metadata.string("llama.rope.scaling.type", "yarn")
+      .f64("llama.rope.scaling.factor", 8)
+      .u64("llama.rope.scaling.original_context_length", 16)
+      .f64("llama.rope.scaling.yarn_attn_factor", 1.2079441541679836);
+  EXPECT_NEAR(magnitude(fake), 0.1 * std::log(8.0) + 1, 1e-6);
+  fake.metadata.f64("llama.rope.scaling.yarn_attn_factor", 1);
+  EXPECT_NEAR(magnitude(fake), 1, 1e-6);
+}
+
+TEST(LoweringTest, YarnLogMultiplierOfMinistral3) {
+  FakeModel fake("gguf");
+  nlohmann::json form = family_golden("llama-yarn")["gguf"], metadata;
+  for (const auto& [key, value] : form["metadata"].items()) {
+    metadata[key.starts_with("llama.") ? "mistral3" + key.substr(5) : key] = value;
+  }
+  metadata["general.architecture"] = "mistral3";
+  metadata["mistral3.rope.scaling.factor"] = 16.0;
+  fill_family(fake, metadata, form);
+  const double plain = 0.1 * std::log(16.0) + 1;
+  EXPECT_NEAR(magnitude(fake), plain, 1e-6);
+  fake.metadata.f64("mistral3.rope.scaling.yarn_log_multiplier", 0);
+  EXPECT_NEAR(magnitude(fake), plain, 1e-6);
+  fake.metadata.f64("mistral3.rope.scaling.yarn_log_multiplier", 1);
+  EXPECT_NEAR(magnitude(fake), 1, 1e-6);
+  fake.metadata.f64("mistral3.rope.scaling.yarn_log_multiplier", 0.5);
+  EXPECT_NEAR(magnitude(fake), plain / (0.05 * std::log(16.0) + 1), 1e-6);
+}
+
+// Of 4096 tokens and 32 times as many, as converters write it.
+TEST(LoweringTest, LongropeMagnitudeOfPhi35) {
+  const nlohmann::json form = family_golden("phi3")["gguf"];
+  FakeModel fake("gguf");
+  fill_family(fake, form["metadata"], form);
+  const double whole = std::sqrt(1 + std::log(32.0) / std::log(4096.0));
+  fake.metadata.string("phi3.rope.scaling.type", "longrope")
+      .u64("phi3.context_length", 131072)
+      .u64("phi3.rope.scaling.original_context_length", 4096)
+      .f64("phi3.rope.scaling.attn_factor", whole);
+  EXPECT_NEAR(magnitude(fake), whole, 1e-6);
+  fake.metadata.f64("phi3.rope.scaling.yarn_attn_factor", 1);
+  EXPECT_NEAR(magnitude(fake), whole, 1e-6);
 }
 
 TEST(LoweringTest, RopeScalingsOfHuggingFace) {
@@ -313,6 +388,24 @@ TEST(LoweringTest, UnusedTensorsAreWarningsOrErrors) {
   const auto strict = fake.load(source_folders(), true);
   ASSERT_FALSE(strict.ok());
   EXPECT_THAT(strict.status().message(), HasSubstr("does not use: blk.0.extra.weight"));
+}
+
+TEST(LoweringTest, RefusesScalesOfWeights) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.tensor("blk.0.attn_q.input_scale", {1}).tensor("blk.0.extra.scale", {1});
+  const auto model = fake.load(source_folders());
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  fake.tensor("blk.0.attn_q.scale", {1});
+  EXPECT_THAT(fake.load(source_folders()).status().message(),
+              HasSubstr("tensor 'blk.0.attn_q.scale' scales 'blk.0.attn_q.weight', which is not"));
+  const nlohmann::json form = family_golden("mixtral")["gguf"];
+  FakeModel experts("gguf");
+  fill_family(experts, form["metadata"], form);
+  ASSERT_TRUE(experts.load(source_folders()).ok());
+  experts.tensor("blk.1.ffn_down_exps.scale", {form["metadata"]["llama.expert_count"]});
+  EXPECT_THAT(experts.load(source_folders()).status().message(),
+              HasSubstr("tensor 'blk.1.ffn_down_exps.scale' scales"));
 }
 
 TEST(LoweringTest, Description) {
