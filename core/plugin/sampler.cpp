@@ -101,6 +101,7 @@ Result<std::shared_ptr<const SamplerHandle>> SamplerHandle::create(
   const CParams params(config);
   bp_sampler* sampler = nullptr;
   BP_TRY(call([&](bp_error* error) { return table.create(host, params.get(), &sampler, error); }));
+  if (sampler == nullptr) return internal_error("create succeeded without a sampler");
   return std::shared_ptr<const SamplerHandle>(new SamplerHandle(table, sampler));
 }
 

@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "sdk/conformance/resources.hpp"
+#include "sdk/conformance/support/compare.hpp"
+#include "sdk/conformance/support/step_fixture.hpp"
 
 namespace bp::conformance {
 
@@ -99,6 +101,10 @@ Floats LlamaSession::logits(const Ints& tokens, int32_t first, const Ints& block
 
 bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+bool same_within_bounds(const Floats& expected, const Floats& found) {
+  return compare(expected, found, model_bound(BP_DTYPE_F32, BP_DTYPE_BF16)).empty();
 }
 
 }  // namespace bp::conformance

@@ -55,5 +55,7 @@ class LlamaSession {
 
 // Bit for bit, NaN included.
 [[nodiscard]] bool same_bits(const Floats& a, const Floats& b);
+// As the same rows may differ in steps of other shapes.
+[[nodiscard]] bool same_within_bounds(const Floats& expected, const Floats& found);
 
 }  // namespace bp::conformance
