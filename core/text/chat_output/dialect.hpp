@@ -59,7 +59,8 @@ struct Dialect {
   std::string_view section_begin = {};           // may stand before all calls
   std::vector<std::string_view> call_ends = {};  // stand behind calls
   std::vector<std::string_view> dropped = {};    // stand in answers and are no part of them
-  bool is_harmony = false;                       // channels: the rest does not apply
+  bool is_wrapped = false;  // those do so around all of an answer, or not at all
+  bool is_harmony = false;  // channels: the rest does not apply
   IdForm id_form = IdForm::kRandom;
   [[nodiscard]] bool has_calls() const { return is_harmony || !calls.empty(); }
 };

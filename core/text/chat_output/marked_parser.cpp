@@ -122,7 +122,10 @@ class MarkedParser : public OutputParser {
       skips_space_ = held.empty();
     }
     if (held.empty()) return false;
-    if (may_begin_with_call_ && place_ == Place::kContent && begins_call(held)) return true;
+    if (place_ == Place::kContent) {
+      if (may_begin_with_call_ && begins_call(held)) return true;
+      if (is_at_begin_) look_for_begin(held, at_end);
+    }
     const bool in_reasoning = place_ == Place::kReasoning;
     const Marks& marks = in_reasoning ? reasoning_marks_ : text_marks_;
     const FoundMark found = find_mark(held, marks, at_end);
@@ -133,6 +136,24 @@ class MarkedParser : public OutputParser {
     say(before.substr(0, n));
     held.erase(0, n);
     return false;
+  }
+
+  // Where content begins with no mark.
+  void look_for_begin(std::string_view held, bool at_end) {
+    const size_t n_space = leading_space(held);
+    if (n_space == held.size()) return;
+    const FoundMark found = mark_at(held, n_space, text_marks_, at_end);
+    if (found.at > n_space) return begin_content();
+    if (found.mark != nullptr && found.mark->role == Mark::Role::kDropped) has_wrapping_ = true;
+  }
+
+  // From here on the answer may speak of such marks: it reasons before, and is wrapped as a whole.
+  void begin_content() {
+    is_at_begin_ = false;
+    std::erase_if(text_marks_, [this](const Mark& mark) {
+      const bool is_wrapping = mark.role == Mark::Role::kDropped && dialect_.is_wrapped;
+      return mark.role == Mark::Role::kReasoningBegin || (is_wrapping && !has_wrapping_);
+    });
   }
 
   bool take_mark(std::string& held, const Mark& mark, std::string_view before) {
@@ -209,6 +230,7 @@ class MarkedParser : public OutputParser {
   bool give_up() {
     place_ = Place::kContent;
     may_begin_with_call_ = false;
+    begin_content();
     say(std::exchange(raw_, {}));
     return true;
   }
@@ -267,6 +289,8 @@ class MarkedParser : public OutputParser {
   bool looks_for_calls_ = false;
   bool may_begin_with_call_ = false;
   bool skips_space_ = false;
+  bool is_at_begin_ = true;  // no content has come
+  bool has_wrapping_ = false;
   Place place_ = Place::kContent;
   std::string raw_;         // of a call that may turn out to be none
   std::string_view begin_;  // the mark of the call being opened or read

@@ -23,6 +23,9 @@ std::vector<Case> cases() {
       {"think", "<think>\nhm\n</think>\n\nYes.", {"Yes.", "hm"}},
       {"think", "</think> is a tag", {"</think> is a tag"}},
       {"think", "hm, <b>so</b>\n</think>\n\nYes.", {"Yes.", "hm, <b>so</b>"}, "<think>"},
+      {"think", "re.sub(\"<think>.*</think>\")", {"re.sub(\"<think>.*</think>\")"}},
+      {"think", "<think>hm</think>\nA <think> begins.", {"A <think> begins.", "hm"}},
+      {"think", " \n<think>hm</think>Yes.", {"Yes.", "hm"}},
 
       {"hermes",
        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
@@ -202,6 +205,7 @@ std::vector<Case> cases() {
        R"(<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris"}}, {"arguments": {"zone": "UTC"}, "name": "get_time"}])",
        {"", "", {paris, utc}}},
       {"granite", "<think>\nhm\n</think>\n<response>Yes.</response>", {"Yes.", "hm"}},
+      {"granite", "Say <response><ok/></response>.", {"Say <response><ok/></response>."}},
       {"nemotron",
        R"(<think>hm</think><TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</TOOLCALL>)",
        {"", "hm", {paris}}},
