@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/server/json_reader.hpp"
+#include "core/server/neutral_fields.hpp"
 #include "core/text/chat_template.hpp"
 
 namespace bp::server {
@@ -43,13 +44,16 @@ void read_parts(FieldReader& fields, const Json& parts, std::string& text) {
     return fields.refuse("content", fmt::format("must have at most {} parts", kMaxParts));
   }
   for (const Json& part : parts) {
-    const bool is_text = part.is_object() && part.value("type", Json()) == "text" &&
-                         part.contains("text") && part["text"].is_string() && part.size() == 2;
-    if (!is_text) {
+    FieldReader own(part);
+    const bool is_text = own.text("type", kMaxNameBytes) == "text";
+    const auto said = own.text("text", SIZE_MAX);
+    own.object("cache_control", 8);  // a hint where to cache; all of the prompt is
+    own.finish();
+    if (!is_text || !said || !own.ok()) {
       return fields.refuse("content", R"(must hold parts of {"type": "text", "text": "..."} only)");
     }
     if (&part != &parts.front()) text += '\n';
-    text += part["text"].get_ref<const std::string&>();
+    text += *said;
   }
 }
 
@@ -101,6 +105,16 @@ Json read_function(FieldReader& call, const std::string& path, bool as_text) {
   return call.ok() ? Json{{"name", *name}, {"arguments", std::move(arguments)}} : Json();
 }
 
+// The text before the calls of a message that has reasoning, as the end of that.
+void join_thought(Json& message) {
+  std::string& content = message["content"].get_ref<std::string&>();
+  if (content.empty() || !message.contains(text::kReasoningFields[0])) return;
+  for (const char* name : text::kReasoningFields) {
+    message[name] = message[name].get_ref<const std::string&>() + "\n\n" + content;
+  }
+  content.clear();
+}
+
 void read_tool_calls(FieldReader& fields, const std::string& path, const MessageForm& form,
                      Json& message) {
   const Json* calls = fields.array("tool_calls", kMaxToolCalls);
@@ -129,14 +143,14 @@ void read_tool_calls(FieldReader& fields, const std::string& path, const Message
     out.push_back(std::move(read));
   }
   message["tool_calls"] = std::move(out);
+  if (form.joins_thought) join_thought(message);
   if (form.null_content && message["content"] == "") message["content"] = nullptr;
 }
 
 // Templates call it one or the other.
 void read_reasoning(FieldReader& fields, Json& message) {
-  constexpr const char* kNames[] = {"reasoning_content", "reasoning", "thinking"};
   std::optional<std::string> reasoning;
-  for (const char* name : kNames) {
+  for (const char* name : text::kReasoningFields) {
     auto text = fields.text(name, SIZE_MAX);
     if (text && reasoning && *text != *reasoning) {
       return fields.refuse(name, "differs from another field of the same meaning");
@@ -144,7 +158,7 @@ void read_reasoning(FieldReader& fields, Json& message) {
     if (text) reasoning = std::move(text);
   }
   if (!reasoning || reasoning->empty()) return;
-  for (const char* name : kNames) message[name] = *reasoning;
+  for (const char* name : text::kReasoningFields) message[name] = *reasoning;
 }
 
 using CallNames = std::unordered_map<std::string, std::string>;  // of functions, by the call's id
@@ -175,6 +189,7 @@ Json read_message(FieldReader& fields, const std::string& path, const MessageFor
   }
   read_reasoning(fields, message);
   read_tool_calls(fields, path, form, message);
+  accept_neutral_message_fields(fields);
   fields.finish();
   return message;
 }

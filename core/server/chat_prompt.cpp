@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTemplateBytes = 256 << 10;
 constexpr size_t kMaxVariables = 64;
+constexpr size_t kMaxEffortBytes = 64;
 
 text::TokenTexts token_texts(const text::Vocabulary& v) {
   text::TokenTexts texts;
@@ -53,6 +54,9 @@ void read_variables(FieldReader& fields, Json& variables) {
     if (name == "messages" || name == "tools" || name == "add_generation_prompt") {
       return fields.refuse("chat_template_kwargs", fmt::format("must not hold '{}'", name));
     }
+    if (variables.contains(name) && variables[name] != value) {
+      return fields.refuse("chat_template_kwargs", fmt::format("differs from '{}'", name));
+    }
     variables[name] = value;
   }
 }
@@ -86,7 +90,9 @@ void read_output(FieldReader& fields, const CallContext& c, ChatPromptFields& ch
                             : &text::chat::dialect_of_template(chat.chat_template->source());
   chat.output.tools = std::move(tools.offered);
   chat.output.n_earlier_calls = count_calls(chat.variables["messages"]);
-  if (!tools.parallel) chat.output.max_calls = 1;
+  // Of several the next prompt would show one, or none.
+  const bool is_single = chat.chat_template->message_form().single_call;
+  if (!tools.parallel || is_single) chat.output.max_calls = 1;
   if (!tools.shown.is_null()) chat.variables["tools"] = std::move(tools.shown);
   check_tools(fields, chat);
 }
@@ -105,6 +111,31 @@ std::string_view trim_left(std::string_view text) {
 
 std::string_view trim(std::string_view text) {
   return trim_left(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
+}
+
+// What the system says, as the begin of what the user says next.
+Json said_by_the_user(const Json& messages) {
+  Json out = Json::array();
+  std::string said;
+  for (const Json& message : messages) {
+    if (message["role"] == "system") {
+      said += message["content"].get_ref<const std::string&>() + "\n\n";
+      continue;
+    }
+    out.push_back(message);
+    if (message["role"] != "user") continue;
+    std::string& content = out.back()["content"].get_ref<std::string&>();
+    content.insert(0, std::exchange(said, {}));
+  }
+  if (!said.empty()) out.push_back({{"role", "user"}, {"content", std::string(trim(said))}});
+  return out;
+}
+
+// A variable of templates that know it, under its name among OpenAI's fields.
+void read_reasoning_effort(FieldReader& fields, ChatPromptFields& chat) {
+  constexpr const char* kName = "reasoning_effort";
+  if (!fields.ok() || !chat.chat_template->mentions(kName)) return;
+  if (const auto effort = fields.text(kName, kMaxEffortBytes)) chat.variables[kName] = *effort;
 }
 
 // What the template puts behind the last message, from the same conversation with a message that
@@ -154,6 +185,10 @@ ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext&
   chat.variables["messages"] = read_messages(fields, form);
   read_output(fields, c, chat);
   add_system_message(c.model.chat_system, chat.variables["messages"]);
+  if (fields.ok() && !form.system_role) {
+    chat.variables["messages"] = said_by_the_user(chat.variables["messages"]);
+  }
+  read_reasoning_effort(fields, chat);
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
   const bool add = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
   if (add && chat.continue_final_message) {

@@ -145,7 +145,10 @@ void read_generation_fields(FieldReader& fields, const CallContext& c, TextCall&
   r.cache_salt = fields.text("cache_salt", kMaxSaltBytes).value_or("");
   call.add_bos = fields.boolean("add_special_tokens").value_or(true);
   call.return_token_ids = fields.boolean("return_token_ids").value_or(false);
-  fields.text("user", SIZE_MAX);  // whom to blame; changes nothing in the answer
+  // Whom to blame, and where to look for the prompt: nothing of the answer changes by them.
+  for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) {
+    fields.text(name, SIZE_MAX);
+  }
 }
 
 void check_lengths(FieldReader& fields, const TextCall& call) {

@@ -1,6 +1,7 @@
 #include "core/server/neutral_fields.hpp"
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 namespace bp::server {
@@ -22,6 +23,7 @@ constexpr NeutralField kNeutralFields[] = {
     {"modalities", R"([["text"]])"},
     {"service_tier", R"(["auto", "default"])"},
     {"store", "[false]"},
+    {"verbosity", R"(["medium"])"},
     {"metadata", "[{}]"},
     {"suffix", R"([""])"},
     {"echo", "[false]"},
@@ -31,6 +33,9 @@ constexpr NeutralField kNeutralFields[] = {
     {"xtc_probability", "[0]"},
     {"top_n_sigma", "[-1, 0]"},
 };
+
+// Of a message that an answer was.
+constexpr NeutralField kNeutralMessageFields[] = {{"annotations", "[[]]"}};
 
 // Of a stage that its strength, by one of the neutral values above, says to be off.
 struct DetailField {
@@ -44,13 +49,8 @@ constexpr DetailField kDetailFields[] = {
     {"xtc_threshold", "xtc_probability"},
 };
 
-}  // namespace
-
-void accept_neutral_fields(FieldReader& fields) {
-  for (const DetailField& field : kDetailFields) {
-    if (fields.has_unread(field.strength)) static_cast<void>(fields.any(field.name));
-  }
-  for (const NeutralField& field : kNeutralFields) {
+void accept(std::span<const NeutralField> neutral_fields, FieldReader& fields) {
+  for (const NeutralField& field : neutral_fields) {
     if (!fields.has_unread(field.name)) continue;
     const auto* value = fields.any(field.name);
     if (value == nullptr) return;  // a mistake was found before
@@ -59,6 +59,19 @@ void accept_neutral_fields(FieldReader& fields) {
     for (const auto& candidate : neutral) is_neutral = is_neutral || *value == candidate;
     if (!is_neutral) fields.refuse(field.name, "is not supported");
   }
+}
+
+}  // namespace
+
+void accept_neutral_fields(FieldReader& fields) {
+  for (const DetailField& field : kDetailFields) {
+    if (fields.has_unread(field.strength)) static_cast<void>(fields.any(field.name));
+  }
+  accept(kNeutralFields, fields);
+}
+
+void accept_neutral_message_fields(FieldReader& message) {
+  accept(kNeutralMessageFields, message);
 }
 
 }  // namespace bp::server

@@ -8,5 +8,7 @@ namespace bp::server {
 
 // Accepts such values; any other is refused by name. Call it after all other fields are read.
 void accept_neutral_fields(FieldReader& fields);
+// The same of a message.
+void accept_neutral_message_fields(FieldReader& message);
 
 }  // namespace bp::server

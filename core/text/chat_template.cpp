@@ -7,27 +7,8 @@ namespace bp::text {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr uint64_t kProbeFuel = 200'000;
-
 bool is_word_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// A conversation with a tool call of these arguments, in a message of this content.
-Json conversation_with_call(const Json& content, const Json& arguments) {
-  const Json function = {{"name", "f"}, {"arguments", arguments}};
-  const Json call = {{"id", "123456789"}, {"type", "function"}, {"function", function}};
-  const Json tool = {{"type", "function"},
-                     {"function",
-                      {{"name", "f"},
-                       {"description", "f"},
-                       {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
-  return {{"messages",
-           {{{"role", "user"}, {"content", "f"}},
-            {{"role", "assistant"}, {"content", content}, {"tool_calls", Json::array({call})}}}},
-          {"tools", Json::array({tool})}};
 }
 
 }  // namespace
@@ -35,32 +16,7 @@ Json conversation_with_call(const Json& content, const Json& arguments) {
 ChatTemplate::ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens,
                            std::string source)
     : templates_(std::move(templates)), tokens_(std::move(tokens)), source_(std::move(source)) {
-  message_form_.developer_role = mentions("developer");
-  // No text is "" to most templates, which search it or write it down, and null to those that show
-  // calls for nothing else.
-  if (mentions("arguments") && !find_form_of_calls(false)) find_form_of_calls(true);
-}
-
-// Templates that join the arguments to text fail on objects, or write them as Python does.
-bool ChatTemplate::find_form_of_calls(bool null_content) {
-  jinja::RenderOptions options;
-  options.fuel = kProbeFuel;
-  options.now.tm_mday = 1;
-  const auto rendered = [&](const Json& arguments) {
-    auto text =
-        render(conversation_with_call(null_content ? Json() : Json(""), arguments), options);
-    return text.ok() ? std::move(text).value() : std::string();
-  };
-  constexpr char kText[] = R"({"probe": "1"})";
-  const std::string by_object = rendered({{"probe", "1"}});
-  const bool shows_object = by_object.find("probe") != std::string::npos;
-  const bool is_python = by_object.find("'probe'") != std::string::npos;
-  const bool takes_object = shows_object && !is_python;
-  const bool takes_text = !takes_object && rendered(kText).find(kText) != std::string::npos;
-  if (!shows_object && !takes_text) return false;
-  message_form_.argument_text = takes_text;
-  message_form_.null_content = null_content;
-  return true;
+  message_form_ = find_message_form(*this);
 }
 
 bool ChatTemplate::mentions(std::string_view variable) const {

@@ -10,8 +10,12 @@
 
 #include "backplane/status.hpp"
 #include "core/text/jinja/template.hpp"
+#include "core/text/message_form.hpp"
 
 namespace bp::text {
+
+// Templates know a message's reasoning by one of these.
+inline constexpr const char* kReasoningFields[] = {"reasoning_content", "reasoning", "thinking"};
 
 // Variable name ("bos_token", "eos_token", ...) to the token's text. Tokens that a model lacks
 // stay absent.
@@ -21,13 +25,6 @@ using TokenTexts = std::map<std::string, std::string>;
 struct NamedTemplate {
   std::string name;
   std::string source;
-};
-
-// How a template wants what the messages of a conversation can say in several ways.
-struct MessageForm {
-  bool argument_text = false;   // arguments of tool calls are JSON text; else objects
-  bool null_content = false;    // a message that only calls tools has null for its text; else ""
-  bool developer_role = false;  // it knows that role; else "system" stands for it
 };
 
 // Immutable; render may be called from any thread, concurrently.
@@ -47,6 +44,8 @@ class ChatTemplate {
   // All are the request's fault and will repeat.
   Result<std::string> render(const nlohmann::ordered_json& request, const std::tm& now,
                              const jinja::Mark* mark = nullptr) const;
+  Result<std::string> render(const nlohmann::ordered_json& request,
+                             const jinja::RenderOptions& options) const;
 
   // The sources of all templates.
   [[nodiscard]] const std::string& source() const { return source_; }
@@ -58,10 +57,6 @@ class ChatTemplate {
   ChatTemplate(std::map<std::string, jinja::Template> templates, TokenTexts tokens,
                std::string source);
   const jinja::Template& choose(const nlohmann::ordered_json& variables) const;
-  Result<std::string> render(const nlohmann::ordered_json& request,
-                             const jinja::RenderOptions& options) const;
-  // Whether calls show in messages with that content, and then how they are to be given.
-  bool find_form_of_calls(bool null_content);
 
   std::map<std::string, jinja::Template> templates_;  // by name, never empty
   TokenTexts tokens_;

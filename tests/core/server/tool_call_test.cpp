@@ -351,6 +351,75 @@ TEST_F(ToolCallTest, DevelopersSpeakAsTheSystemWhereTheTemplateDoesNotKnowThem) 
   EXPECT_EQ(rendered(messages), "developer: a ");
 }
 
+TEST_F(ToolCallTest, TemplatesWithoutASystemHearItFromTheUser) {
+  template_source =
+      "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+      "{{ m.role }}: {{ m.content }}|{% endfor %}";
+  start();
+  const Json system = {{"role", "system"}, {"content", "a"}};
+  const Json user = {{"role", "user"}, {"content", "b"}};
+  EXPECT_EQ(rendered(Json::array({system, user, user})), "user: a\n\nb|user: b|");
+  EXPECT_EQ(rendered(Json::array({user, system, system})), "user: b|user: a\n\na|");
+  tiny->chat_system = "c";
+  EXPECT_EQ(rendered(Json::array({user})), "user: c\n\nb|");
+}
+
+TEST_F(ToolCallTest, ReasoningGoesBeforeTextWhereTheTemplateTakesOne) {
+  template_source =
+      "{% for m in messages %}{% if m.content and m.thinking %}{{ raise_exception('both') }}"
+      "{% endif %}({{ m.thinking }}){{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}";
+  start();
+  const Json call = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
+  const Json message = {{"role", "assistant"},
+                        {"reasoning_content", "hm"},
+                        {"content", "I look."},
+                        {"tool_calls", {call}}};
+  EXPECT_EQ(rendered(Json::array({message})), "(hm\n\nI look.){}");
+}
+
+TEST_F(ToolCallTest, ATemplateThatShowsOneCallGetsOne) {
+  answer(std::string(kCall) + kCall);
+  EXPECT_EQ(ask_message({{"tools", kTools}})["message"]["tool_calls"].size(), 2U);
+  const std::string all = "m.tool_calls or []";
+  template_source.replace(template_source.find(all), all.size(), "(" + all + ")[:1]");
+  answer(std::string(kCall) + kCall);
+  const Json choice = ask_message({{"tools", kTools}});
+  ASSERT_TRUE(choice["message"].contains("tool_calls")) << choice;
+  EXPECT_EQ(choice["message"]["tool_calls"].size(), 1U) << choice;
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+}
+
+TEST_F(ToolCallTest, ReasoningEffortIsAVariableOfTemplatesThatKnowIt) {
+  start();
+  EXPECT_EQ(chat("Hi", {{"reasoning_effort", "low"}})->json()["error"]["param"],
+            "reasoning_effort");
+  template_source = "{{ reasoning_effort }}{{ messages[0].content }}";
+  start();
+  EXPECT_EQ(rendered(kMessages, {{"reasoning_effort", "low"}}), "lowHi");
+  const Json kwargs = {{"reasoning_effort", "high"}};
+  EXPECT_EQ(chat("Hi", {{"reasoning_effort", "low"}, {"chat_template_kwargs", kwargs}})
+                ->json()["error"]["param"],
+            "chat_template_kwargs");
+}
+
+TEST_F(ToolCallTest, HintsOfOtherServersChangeNothing) {
+  template_source = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  start();
+  const Json part = {{"type", "text"}, {"text", "a"}, {"cache_control", {{"type", "ephemeral"}}}};
+  const Json messages =
+      Json::array({{{"role", "user"}, {"content", Json::array({part})}},
+                   {{"role", "assistant"}, {"content", "b"}, {"annotations", Json::array()}}});
+  EXPECT_EQ(
+      rendered(messages,
+               {{"safety_identifier", "me"}, {"prompt_cache_key", "k"}, {"verbosity", "medium"}}),
+      "ab");
+  const Json annotated = {{"role", "assistant"}, {"content", "b"}, {"annotations", {1}}};
+  EXPECT_EQ(ask("/v1/chat/completions/render", {{"messages", Json::array({annotated})}})
+                ->json()["error"]["param"],
+            "messages[0].annotations");
+}
+
 TEST_F(ToolCallTest, Refusals) {
   start();
   const auto function = [](Json fields) {

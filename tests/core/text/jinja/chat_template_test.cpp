@@ -104,6 +104,43 @@ TEST(ChatTemplate, KnowsWhichContentShowsCalls) {
   }
 }
 
+MessageForm form_of(const std::string& source) {
+  const auto chat = ChatTemplate::create(source, {});
+  EXPECT_TRUE(chat.ok()) << source;
+  return chat.ok() ? chat->message_form() : MessageForm();
+}
+
+TEST(ChatTemplate, KnowsWhatStandsBesideACall) {
+  const std::string all =
+      "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.arguments | tojson }}{% endfor %}";
+  const std::string end = "{% endfor %}";
+  EXPECT_FALSE(form_of(all + end).single_call);
+  EXPECT_FALSE(form_of(all + end).joins_thought);
+  EXPECT_TRUE(form_of("{% for m in messages %}{% if m.tool_calls %}"
+                      "{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{% endfor %}")
+                  .single_call);
+  EXPECT_TRUE(form_of("{% for m in messages %}{% if m.tool_calls|length > 1 %}"
+                      "{{ raise_exception('one') }}{% endif %}{% endfor %}" +
+                      all + end)
+                  .single_call);
+  EXPECT_TRUE(form_of(all +
+                      "{% if m.content and m.thinking %}{{ raise_exception('both') }}"
+                      "{% endif %}" +
+                      end)
+                  .joins_thought);
+}
+
+TEST(ChatTemplate, KnowsWhetherThereIsASystem) {
+  const std::string begin = "{% for m in messages %}", end = "{{ m.content }}{% endfor %}";
+  EXPECT_TRUE(form_of(begin + end).system_role);
+  EXPECT_FALSE(
+      form_of(begin + "{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}" + end)
+          .system_role);
+  EXPECT_FALSE(form_of("{% for m in messages if m.role != 'system' %}" + end).system_role);
+  EXPECT_TRUE(form_of("{{ raise_exception('never') }}").system_role);
+}
+
 TEST(ChatTemplate, RequestsAreObjects) {
   const auto chat = ChatTemplate::create("x", {});
   ASSERT_TRUE(chat.ok());
