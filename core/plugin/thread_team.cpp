@@ -181,7 +181,7 @@ void ThreadTeam::start_workers() {
       workers_.emplace_back([this, i, epoch = epoch_.load()] { work(i, epoch); });
       const pthread_t worker = workers_.back().native_handle();
       if (keeps_cores_) keep_on(worker, placement_[i]);
-      if (may_spin_) team_.cores.meet(i, worker, placement_[i]);
+      if (may_spin_) team_.cores.meet(i, worker, home_of(i));
     }
   } catch (...) {
     stop_workers();
@@ -207,7 +207,7 @@ void ThreadTeam::run_alone(uint32_t n, Job job, void* argument) {
   job_ = job;
   argument_ = argument;
   running_.store(n_threads_ - 1, std::memory_order_relaxed);
-  if (may_spin_) team_.cores.meet(0, pthread_self(), placement_[0]);
+  if (may_spin_) team_.cores.meet(0, pthread_self(), home_of(0));
   for (uint32_t i = 0; i < n_threads_; ++i) team_.cores.enter(i);
   epoch_.fetch_add(1, std::memory_order_release);
   notify(epoch_);

@@ -54,6 +54,9 @@ class ThreadTeam {
   void work(uint32_t worker, uint32_t epoch);           // from the job after that one on
   void start_workers();                                 // all of them, or none where it throws
   void stop_workers();
+  [[nodiscard]] uint32_t home_of(uint32_t worker) const {
+    return keeps_cores_ ? placement_[worker] : WorkerCores::kAnywhere;
+  }
 
   const uint32_t n_threads_;
   const bool may_spin_;                    // each worker may have a processor to itself

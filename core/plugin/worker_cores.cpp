@@ -79,8 +79,13 @@ void WorkerCores::settle(Place& place, State state) {
 }
 
 void WorkerCores::send_home(const Place& place) {
-  const cpu_set_t home = only(place.home);
-  if (!CPU_EQUAL(&home, &place.affinity)) keep_on_any(place.thread, home);
+  cpu_set_t home = place.affinity;
+  if (place.home != kAnywhere) {
+    home = only(place.home);
+  } else {
+    CPU_CLR(place.lent_core.load(std::memory_order_relaxed), &home);
+  }
+  if (!CPU_EQUAL(&home, &place.affinity) && CPU_COUNT(&home) > 0) keep_on_any(place.thread, home);
   keep_on_any(place.thread, place.affinity);
 }
 
@@ -111,6 +116,7 @@ bool WorkerCores::lend(uint32_t i, Loan loan) {
     own.lent = loan == Loan::kUntilLeave ? State::kLentUntilLeave : State::kLentUntilWait;
     if (!place.state.compare_exchange_strong(state, own.lent, std::memory_order_acq_rel)) continue;
     own.borrower = w;
+    place.lent_core.store(static_cast<uint32_t>(core), std::memory_order_relaxed);
     const bool is_here = keep_on(place.thread, static_cast<uint32_t>(core));
     // It had come to wait on its own core meanwhile, thought that it was here, and went home.
     const bool is_lent = place.state.load(std::memory_order_acquire) == own.lent;

@@ -20,8 +20,9 @@ class WorkerCores {
  public:
   explicit WorkerCores(uint32_t n_workers);
 
+  static constexpr uint32_t kAnywhere = ~0u;
   // Between jobs: worker `i` is that thread, with the affinity that it has now; its own core is
-  // `home`.
+  // `home`, or whichever it is given.
   void meet(uint32_t i, pthread_t thread, uint32_t home);
   // Before a job, which calls worker `i` to it.
   void enter(uint32_t i);
@@ -56,6 +57,7 @@ class WorkerCores {
     pthread_t thread{};
     cpu_set_t affinity{};
     uint32_t home = 0;
+    std::atomic<uint32_t> lent_core{0};  // the last one
     // Of each worker, as it saw them.
     std::vector<std::chrono::nanoseconds> computed;
     std::chrono::steady_clock::time_point looked_at;

@@ -1,5 +1,6 @@
 #pragma once
-// Memory that KV caches of a process may come to fill: the system counts it as free until they do.
+// Memory that KV caches of a process may come to fill, where the system counts it as free until
+// they do. What they have filled since counts twice: models are loaded before they are asked much.
 
 #include <algorithm>
 #include <atomic>
@@ -19,10 +20,13 @@ class KvPromises {
     memory.available_bytes -= std::min<uint64_t>(memory.available_bytes, *total_);
     return memory;
   }
-  // Promises the bytes, of memory that left_of was asked about, as long as what it returns lives.
-  // [any-thread]
-  std::shared_ptr<const void> add(const bp_memory_info& memory, uint64_t n_bytes) {
-    if (memory.is_dedicated == 1) return nullptr;
+  // Promises a cache its bytes, but for what is gone from memory since it was allocated, as long as
+  // what it returns lives. before, after: what the backend tells of memory. [any-thread]
+  std::shared_ptr<const void> add(const bp_memory_info& before, const bp_memory_info& after,
+                                  uint64_t n_bytes) {
+    if (before.is_dedicated == 1) return nullptr;
+    const uint64_t left = std::min(before.available_bytes, after.available_bytes);
+    n_bytes -= std::min(n_bytes, before.available_bytes - left);
     *total_ += n_bytes;
     return {nullptr, [total = total_, n_bytes](const void*) { *total -= n_bytes; }};
   }

@@ -181,6 +181,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   BP_ASSIGN(const KvPlan plan, plan_kv(memory, compiled.state_bytes, compiled.limits,
                                        config.context, config.backend.kv_bytes));
   BP_TRY(allocate_kv(compiled, plan.n_blocks, plan.n_state_entries));
+  BP_ASSIGN(const bp_memory_info left, compiled.executable.memory());
+  auto kv_promise = runtime.kv_promises().add(compiled.memory, left, plan.n_bytes);
   BP_TRY(compiled.executable.warm_up(progress));
   log_launch(config, compiled, plan);
   BP_ASSIGN(plugin::SchedulerHandle scheduler, make_scheduler(runtime, config.scheduler));
@@ -196,7 +198,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   served->chat_output = text::chat::find_dialect(config.chat_output);
   served->request_fields = request_fields(samplers);
   served->field_defaults = config.sampler.defaults;
-  served->kv_promise = runtime.kv_promises().add(memory, plan.n_bytes);
+  served->kv_promise = std::move(kv_promise);
   const plugin::BackendHandle& backend = compiled.parts->backend;
   engine::EngineParts parts{
       .keep_alive = compiled.parts,

@@ -119,7 +119,8 @@ Json said_by_the_user(const Json& messages) {
   std::string said;
   for (const Json& message : messages) {
     if (message["role"] == "system") {
-      said += message["content"].get_ref<const std::string&>() + "\n\n";
+      const auto& content = message["content"].get_ref<const std::string&>();
+      if (!content.empty()) said += content + "\n\n";
       continue;
     }
     out.push_back(message);

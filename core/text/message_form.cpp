@@ -19,7 +19,7 @@ class Probe {
   explicit Probe(const ChatTemplate& chat) : chat_(chat) {}
 
   // Empty where the template refuses the conversation.
-  [[nodiscard]] std::string rendered(const Json& messages) const {
+  [[nodiscard]] std::string rendered(const Json& messages, bool with_tools = true) const {
     jinja::RenderOptions options;
     options.fuel = kProbeFuel;
     options.now.tm_mday = 1;
@@ -27,7 +27,8 @@ class Probe {
     const Json tool = {
         {"type", "function"},
         {"function", {{"name", "f"}, {"description", "f"}, {"parameters", parameters}}}};
-    auto text = chat_.render({{"messages", messages}, {"tools", Json::array({tool})}}, options);
+    const Json tools = with_tools ? Json::array({tool}) : Json();
+    auto text = chat_.render({{"messages", messages}, {"tools", tools}}, options);
     return text.ok() ? std::move(text).value() : std::string();
   }
   [[nodiscard]] bool shows(const Json& messages, std::string_view text) const {
@@ -92,7 +93,9 @@ MessageForm find_message_form(const ChatTemplate& chat) {
   MessageForm form;
   form.developer_role = chat.mentions("developer");
   const Json told = {{{"role", "system"}, {"content", "told"}}, kQuestion};
-  form.system_role = probe.shows(told, "told") || !probe.shows(Json::array({kQuestion}), kAsked);
+  const std::string untold = probe.rendered(Json::array({kQuestion}), false);
+  form.system_role = untold.find(kAsked) == std::string::npos ||
+                     probe.rendered(told, false).find("told") != std::string::npos;
   // No text is "" to most templates, which search it or write it down, and null to those that show
   // calls for nothing else.
   const bool shows_calls = chat.mentions("arguments") && (find_form_of_calls(probe, false, form) ||

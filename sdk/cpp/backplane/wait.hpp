@@ -38,8 +38,8 @@ inline uint32_t poll_for_change(const uint32_t& word, uint32_t old,
 }
 
 // Waits until `word` differs from `old`, and returns what it is then: polls for a while, then
-// sleeps until notified. It never yields: a scheduler takes a yield for the end of the thread's
-// time slice, and gives the core away for milliseconds where others want it.
+// sleeps until notified. It polls without yielding: a scheduler takes a yield for the end of the
+// thread's time slice, and gives the core away for milliseconds where others want it.
 inline uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old,
                                 std::chrono::microseconds spin_for) {
   if (spin_for.count() > 0) poll_for_change(bare(word), old, spin_for);

@@ -58,16 +58,26 @@ TEST(KvPlan, ModelsLeaveEachOtherTheMemoryThatTheyShare) {
   KvPromises promises;
   const bp_memory_info memory = memory_of(40 * kBlockBytes, false);
   EXPECT_EQ(blocks(promises.left_of(memory)), 20u);
-  const auto first = promises.add(memory, plan(memory)->n_bytes);
+  const auto first = promises.add(memory, memory, plan(memory)->n_bytes);
   EXPECT_EQ(blocks(promises.left_of(memory)), 10u);
   {
-    const auto second = promises.add(memory, 39 * kBlockBytes);
+    const auto second = promises.add(memory, memory, 39 * kBlockBytes);
     EXPECT_EQ(promises.left_of(memory).available_bytes, 0u);
   }
   EXPECT_EQ(blocks(promises.left_of(memory)), 10u);
   const bp_memory_info card = memory_of(40 * kBlockBytes, true);
-  EXPECT_EQ(promises.add(card, 40 * kBlockBytes), nullptr);
+  EXPECT_EQ(promises.add(card, card, 40 * kBlockBytes), nullptr);
   EXPECT_EQ(blocks(promises.left_of(card)), 40u);
+}
+
+TEST(KvPlan, WhatACacheHasTakenAtOnceIsNotLeftToItAgain) {
+  KvPromises promises;
+  const bp_memory_info before = memory_of(40 * kBlockBytes, false);
+  const bp_memory_info after = memory_of(22 * kBlockBytes, false);
+  const auto all_but_two = promises.add(before, after, 20 * kBlockBytes);
+  EXPECT_EQ(promises.left_of(after).available_bytes, 20 * kBlockBytes);
+  const auto all = promises.add(before, after, 18 * kBlockBytes);
+  EXPECT_EQ(promises.left_of(after).available_bytes, 20 * kBlockBytes);
 }
 
 TEST(KvPlan, ASizeInTheConfigurationIsTaken) {
