@@ -65,13 +65,14 @@ class Lowering {
   Status check_context() const {
     const auto limit = scope_.find("context_limit");
     if (!limit || !limit->as_int()) return {};
-    int64_t context = *scope_.find("context")->as_int();
-    if (context == 0) context = *scope_.find("context_length")->as_int();
+    const int64_t asked = *scope_.find("context")->as_int();
+    const int64_t context = asked == 0 ? *scope_.find("context_length")->as_int() : asked;
     if (context <= *limit->as_int()) return {};
     return unsupported(
-        fmt::format("{}: contexts of more than {} tokens are not supported, and {} are asked for; "
-                    "set `context` to at most {}",
-                    file_.path(), *limit->as_int(), context, *limit->as_int()));
+        fmt::format("{}: contexts of more than {} tokens are not supported, and {} {}; set "
+                    "`context` to at most {}",
+                    file_.path(), *limit->as_int(),
+                    asked == 0 ? "the model's has" : "asked for are", context, *limit->as_int()));
   }
 
   Result<std::vector<float>> read_floats(const base::Yaml& place, const std::string& name) const {

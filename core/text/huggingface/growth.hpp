@@ -8,7 +8,7 @@ namespace bp::text::huggingface {
 inline constexpr size_t kMaxReplacementBytes = 1024;
 inline constexpr size_t kMaxGrowth = 64;
 
-// Of what the steps of a normalizer make of a text, all of them together.
+// Of a text that the steps of a normalizer make longer: past it nothing more is replaced.
 [[nodiscard]] constexpr size_t max_normalized_bytes(size_t text_bytes) {
   return 4096 + kMaxGrowth * text_bytes;
 }

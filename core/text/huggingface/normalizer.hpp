@@ -36,7 +36,7 @@ class Normalizer {
  private:
   using ApplyCharsmap = std::string (Charsmap::*)(std::string_view text, size_t max_bytes) const;
   Status add_charsmap(std::string bytes, ApplyCharsmap apply);
-  // Appends a step that makes a text little longer, if at all.
+  // Appends a step that makes a text longer by little, or a character by few.
   template <class Change>
   void add_change(Change change) {
     steps_.push_back(

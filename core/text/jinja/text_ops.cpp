@@ -178,10 +178,9 @@ std::string_view strip(std::string_view text, Side side) {
 }
 
 std::string_view strip(std::string_view text, std::u32string_view characters, Side side) {
-  if (characters.empty()) return text;
-  std::vector<bool> is_stripped(size_t{*std::ranges::max_element(characters)} + 1);
-  for (char32_t c : characters) is_stripped[c] = true;
-  return strip_if(text, side, [&](char32_t c) { return c < is_stripped.size() && is_stripped[c]; });
+  std::u32string sorted(characters);
+  std::ranges::sort(sorted);
+  return strip_if(text, side, [&](char32_t c) { return std::ranges::binary_search(sorted, c); });
 }
 
 std::string to_upper(std::string_view text) {
