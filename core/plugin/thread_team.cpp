@@ -82,6 +82,13 @@ uint32_t wait_in_job(bp_team& team, uint32_t worker, const uint32_t& word, uint3
   return now;
 }
 
+// A team of some of the cores goes where it likes: another process, which has its own part of the
+// machine, would place its workers on the same ones.
+std::vector<uint32_t> placement_on(const base::CpuTopology& topology, uint32_t n_threads) {
+  if (n_threads < topology.n_all_cores()) return {};
+  return topology.placement(n_threads);
+}
+
 void barrier(bp_team* team) {
   if (team->n == 1) return;
   const uint32_t generation = team->generation.load(std::memory_order_relaxed);
@@ -138,8 +145,7 @@ ThreadTeam::ThreadTeam(uint32_t n_threads) : ThreadTeam(n_threads, base::own_top
 ThreadTeam::ThreadTeam(uint32_t n_threads, const base::CpuTopology& topology)
     : n_threads_(std::max(n_threads, 1u)),
       may_spin_(n_threads_ <= topology.n_usable()),
-      placement_(topology.placement(n_threads_)),
-      keeps_cores_(!placement_.empty() && n_threads_ >= topology.n_all_cores()),
+      placement_(placement_on(topology, n_threads_)),
       loops_(std::make_unique<Loops>(n_threads_)),
       extension_(make_growable<bp_threads>()),
       team_(n_threads_) {
@@ -180,7 +186,7 @@ void ThreadTeam::start_workers() {
     for (uint32_t i = 1; i < n_threads_; ++i) {
       workers_.emplace_back([this, i, epoch = epoch_.load()] { work(i, epoch); });
       const pthread_t worker = workers_.back().native_handle();
-      if (keeps_cores_) keep_on(worker, placement_[i]);
+      if (!placement_.empty()) keep_on(worker, placement_[i]);
       if (may_spin_) team_.cores.meet(i, worker, home_of(i));
     }
   } catch (...) {

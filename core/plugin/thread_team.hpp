@@ -55,15 +55,12 @@ class ThreadTeam {
   void start_workers();                                 // all of them, or none where it throws
   void stop_workers();
   [[nodiscard]] uint32_t home_of(uint32_t worker) const {
-    return keeps_cores_ ? placement_[worker] : WorkerCores::kAnywhere;
+    return placement_.empty() ? WorkerCores::kAnywhere : placement_[worker];
   }
 
   const uint32_t n_threads_;
   const bool may_spin_;                    // each worker may have a processor to itself
-  const std::vector<uint32_t> placement_;  // of worker i; empty: there are too few processors
-  // Each worker stays where it is placed. A team of some of the cores goes where it likes: another
-  // process, which has its own part of the machine, would place its workers on the same ones.
-  const bool keeps_cores_;
+  const std::vector<uint32_t> placement_;  // worker i keeps it; empty: they go where they like
   const std::unique_ptr<Loops> loops_;
   bp_threads extension_;
   std::mutex one_job_;                // held by the caller of run_team
