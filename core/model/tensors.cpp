@@ -358,9 +358,9 @@ std::vector<std::string> TensorBinder::unused() const {
   return names;
 }
 
-Status TensorBinder::check_scales() const {
+Status TensorBinder::check_scales(const std::vector<std::string>& unused) const {
   constexpr std::string_view kScale = ".scale";
-  for (const std::string& name : unused()) {
+  for (const std::string& name : unused) {
     if (!name.ends_with(kScale)) continue;
     const std::string weight = name.substr(0, name.size() - kScale.size()) + ".weight";
     const bp_tensor* tensor = file_.find_tensor(weight);

@@ -52,9 +52,9 @@ class TensorBinder {
   // Tensors that no weight took and that the architecture does not ignore.
   [[nodiscard]] std::vector<std::string> unused() const;
 
-  // Refuses an unused scale of a weight (`X.scale` beside `X.weight`), as NVFP4 files have them:
-  // products would lack it.
-  [[nodiscard]] Status check_scales() const;
+  // Refuses the scale of a weight (`X.scale` beside `X.weight`) among those, as NVFP4 files have
+  // them: products would lack it.
+  [[nodiscard]] Status check_scales(const std::vector<std::string>& unused) const;
 
  private:
   Status bind_one(const WeightSpec& spec, int64_t layer, std::map<std::string, uint32_t>& weights);
