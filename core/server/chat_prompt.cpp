@@ -114,19 +114,19 @@ std::string_view trim(std::string_view text) {
 }
 
 // What the system says, as the begin of what the user says next.
-Json said_by_the_user(const Json& messages) {
+Json said_by_the_user(Json messages) {
   Json out = Json::array();
   std::string said;
-  for (const Json& message : messages) {
+  for (Json& message : messages) {
     if (message["role"] == "system") {
       const auto& content = message["content"].get_ref<const std::string&>();
       if (!content.empty()) said += content + "\n\n";
       continue;
     }
-    out.push_back(message);
-    if (message["role"] != "user") continue;
-    std::string& content = out.back()["content"].get_ref<std::string&>();
-    content.insert(0, std::exchange(said, {}));
+    if (message["role"] == "user") {
+      message["content"].get_ref<std::string&>().insert(0, std::exchange(said, {}));
+    }
+    out.push_back(std::move(message));
   }
   if (!said.empty()) out.push_back({{"role", "user"}, {"content", std::string(trim(said))}});
   return out;
@@ -187,7 +187,8 @@ ChatPromptFields read_chat_prompt_fields(FieldReader& fields, const CallContext&
   read_output(fields, c, chat);
   add_system_message(c.model.chat_system, chat.variables["messages"]);
   if (fields.ok() && !form.system_role) {
-    chat.variables["messages"] = said_by_the_user(chat.variables["messages"]);
+    Json& messages = chat.variables["messages"];
+    messages = said_by_the_user(std::move(messages));
   }
   read_reasoning_effort(fields, chat);
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);

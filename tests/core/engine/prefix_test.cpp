@@ -78,6 +78,13 @@ class HolderGoes final : public Scheduler {
 
 constexpr bp_scheduler_factory kHolderGoes = scheduler_factory<HolderGoes>();
 
+EngineOptions small_pool(uint32_t n_blocks, uint32_t context) {
+  EngineOptions options;
+  options.n_blocks = n_blocks;
+  options.limits.context = context;
+  return options;
+}
+
 class PrefixTest : public EngineTest {
  protected:
   Answer ask(std::vector<int32_t> prompt, const std::string& salt = "",
@@ -174,10 +181,7 @@ TEST_F(PrefixTest, APreemptedRequestIsShownWithItsOwnBlocks) {
 }
 
 TEST_F(PrefixTest, BlocksThatOthersHoldNeedNoRoom) {
-  EngineOptions options;
-  options.n_blocks = 15;
-  options.limits.context = 56;
-  start(options);
+  start(small_pool(15, 56));
   const auto prompt = make_prompt(8, 40);
   auto longer = prompt;
   longer.push_back(50);
@@ -192,9 +196,7 @@ TEST_F(PrefixTest, BlocksThatOthersHoldNeedNoRoom) {
 // Of 14 blocks there seem to be enough for all, since both the first gives up ten and the second
 // needs no room for them.
 TEST_F(PrefixTest, BlocksWhoseHolderGoesInTheSameStepAreMissedWithoutHarm) {
-  EngineOptions options;
-  options.n_blocks = 15;
-  options.limits.context = 56;
+  EngineOptions options = small_pool(15, 56);
   options.scheduler = &kHolderGoes;
   g_holder_went = false;
   start(options);
@@ -214,10 +216,7 @@ TEST_F(PrefixTest, BlocksWhoseHolderGoesInTheSameStepAreMissedWithoutHarm) {
 }
 
 TEST_F(PrefixTest, ManySharersInATinyPoolGetTheirOwnAnswers) {
-  EngineOptions options;
-  options.n_blocks = 41;
-  options.limits.context = 120;
-  start(options);
+  start(small_pool(41, 120));
   const auto shared = make_prompt(5, 24);
   std::vector<std::vector<int32_t>> prompts;
   std::vector<std::shared_ptr<CollectingSink>> sinks;

@@ -29,6 +29,8 @@ const Json kWeather = {
 const Json kTools = Json::array({kWeather});
 const Json kMessages = Json::array({{{"role", "user"}, {"content", "Hi"}}});
 
+const Json kBareCall = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
+
 constexpr char kCall[] =
     "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
     "\"R\xC3\xA5\"}}\n</tool_call>";
@@ -322,9 +324,8 @@ TEST_F(ToolCallTest, MessagesWithoutContentHaveAnEmptyOne) {
       "{% for m in messages %}{{ 'x' in m.content }} {{ m.content.strip() }}"
       "{% for c in m.tool_calls or [] %}{{ c.function.arguments }}{% endfor %}{% endfor %}";
   start();
-  const Json call = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
   EXPECT_EQ(rendered(Json::array({{{"role", "assistant"}, {"content", nullptr}},
-                                  {{"role", "assistant"}, {"tool_calls", {call}}}})),
+                                  {{"role", "assistant"}, {"tool_calls", {kBareCall}}}})),
             "False False {}");
 }
 
@@ -334,11 +335,11 @@ TEST_F(ToolCallTest, OrNoneWhereTheTemplateShowsCallsForNothingElse) {
       "{% for c in m.tool_calls %}{{ 'f' + c.function.arguments }}{% endfor %}"
       "{% else %}({{ m.content }}){% endif %}{% endfor %}";
   start();
-  const Json call = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
-  EXPECT_EQ(rendered(Json::array({{{"role", "assistant"}, {"content", nullptr}},
-                                  {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}},
-                                  {{"role", "assistant"}, {"tool_calls", {call}}}})),
-            "()f{}f{}");
+  EXPECT_EQ(
+      rendered(Json::array({{{"role", "assistant"}, {"content", nullptr}},
+                            {{"role", "assistant"}, {"content", ""}, {"tool_calls", {kBareCall}}},
+                            {{"role", "assistant"}, {"tool_calls", {kBareCall}}}})),
+      "()f{}f{}");
 }
 
 TEST_F(ToolCallTest, DevelopersSpeakAsTheSystemWhereTheTemplateDoesNotKnowThem) {
@@ -370,11 +371,10 @@ TEST_F(ToolCallTest, ReasoningGoesBeforeTextWhereTheTemplateTakesOne) {
       "{% endif %}({{ m.thinking }}){{ m.content }}{% for c in m.tool_calls or [] %}"
       "{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}";
   start();
-  const Json call = {{"function", {{"name", "f"}, {"arguments", "{}"}}}};
   const Json message = {{"role", "assistant"},
                         {"reasoning_content", "hm"},
                         {"content", "I look."},
-                        {"tool_calls", {call}}};
+                        {"tool_calls", {kBareCall}}};
   EXPECT_EQ(rendered(Json::array({message})), "(hm\n\nI look.){}");
 }
 
