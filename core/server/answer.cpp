@@ -163,9 +163,12 @@ class WholeAnswer : public Answer {
   }
   void deliver(bool complete) override {
     if (!complete) return;
-    HttpResponse response;
-    response.body = format().whole(choices_, usage());
-    exchange().send(std::move(response));
+    // No event changes anything any more.
+    exchange().send_made([self = shared_from_this(), this] {
+      HttpResponse response;
+      response.body = format().whole(choices_, usage());
+      return response;
+    });
   }
   void deliver_failure(const Refusal& failure) override { exchange().send(to_response(failure)); }
 

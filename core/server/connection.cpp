@@ -7,8 +7,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
-#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
@@ -29,17 +27,6 @@ constexpr std::string_view kHeaderEnd = "\r\n\r\n";
 constexpr const char* kLastChunk = "0\r\n\r\n";
 constexpr size_t kReadBytes = 8 << 10;
 constexpr size_t kMostPerSend = 256 << 10;
-
-// A handler that runs out of memory, or has a bug, costs its request and nothing else. The exchange
-// that it drops ends the answer.
-template <class Handler>
-void run_handler(const Handler& handler, HttpRequest request, std::shared_ptr<Exchange> exchange) {
-  try {
-    handler(std::move(request), std::move(exchange));
-  } catch (const std::exception& e) {
-    spdlog::error("a request handler failed: {}", e.what());
-  }
-}
 
 // Of "/path?query", or of "http://host/path?query", which proxies send.
 std::string path_of(beast::string_view target) {
@@ -226,12 +213,12 @@ void Connection::dispatch() {
   stream_.expires_never();
   watch_for_close();
   auto exchange = make_exchange(shared_, weak_from_this(), exchange_);
-  auto work = [handler = std::move(route_.handler), request = std::move(request_),
-               exchange = std::move(exchange)]() mutable {
-    run_handler(handler, std::move(request), std::move(exchange));
+  std::function<void()> work = [handler = std::move(route_.handler), request = std::move(request_),
+                                exchange = std::move(exchange)]() mutable {
+    handler(std::move(request), std::move(exchange));
   };
-  if (route_.is_quick) return work();
-  asio::post(shared_->workers, std::move(work));
+  if (route_.is_quick) return run_work(work);
+  shared_->workers.post(std::move(work));
 }
 
 // ---- noticing that the client has gone ----------------------------------------------------------
@@ -298,7 +285,9 @@ void Connection::respond(HttpResponse response) {
   for (const auto& [name, value] : response.headers) {
     head += fmt::format("{}: {}\r\n", name, value);
   }
-  queue(head + "\r\n" + (is_head_ ? "" : response.body));
+  head += "\r\n";
+  if (!is_head_) head += response.body;
+  queue(std::move(head));
 }
 
 void Connection::start_stream(uint64_t exchange, const std::string& content_type) {

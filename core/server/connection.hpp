@@ -13,7 +13,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -21,6 +20,7 @@
 
 #include "core/server/http.hpp"
 #include "core/server/outbox.hpp"
+#include "core/server/workers.hpp"
 
 namespace bp::server {
 
@@ -31,7 +31,7 @@ class Connection;
 struct Shared {
   boost::asio::io_context io{1};
   Outbox outbox{io};
-  boost::asio::thread_pool workers{2};
+  Workers workers;
   HttpLimits limits;
   Router router;
   bool draining = false;

@@ -11,7 +11,8 @@ namespace bp::server {
 
 namespace {
 
-class ConnectionExchange : public Exchange {
+class ConnectionExchange : public Exchange,
+                           public std::enable_shared_from_this<ConnectionExchange> {
  public:
   ConnectionExchange(std::shared_ptr<Shared> shared, std::weak_ptr<Connection> connection,
                      uint64_t id)
@@ -28,6 +29,12 @@ class ConnectionExchange : public Exchange {
   void send(HttpResponse response) override {
     put([id = id_, r = std::move(response)](Connection& c) mutable { c.send(id, std::move(r)); });
     flush();
+  }
+  // Alive until then, since its end would be that of the answer.
+  void send_made(std::function<HttpResponse()> make) override {
+    shared_->workers.post([self = shared_from_this(), make = std::move(make)] {
+      if (!self->connection_.expired()) self->send(make());
+    });
   }
   void start_stream(std::string type) override {
     put([id = id_, t = std::move(type)](Connection& c) { c.start_stream(id, t); });

@@ -38,6 +38,9 @@ class Exchange {
 
   // The whole answer. Once, and not after start_stream.
   virtual void send(HttpResponse response) = 0;
+  // The same where making it takes long: `make` runs on a worker thread, and not at all where the
+  // client has gone away or the server has ended.
+  virtual void send_made(std::function<HttpResponse()> make) = 0;
 
   // A streamed answer: start, pieces, the end with a last piece, which may be empty. What is begun
   // and written goes out with flush() or the end, that of all exchanges together: a step writes to

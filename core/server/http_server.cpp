@@ -107,7 +107,6 @@ HttpServer::~HttpServer() {
   impl_->signals.cancel(ignored);
   impl_->close_all();
   shared.workers.stop();
-  shared.workers.join();
   do {
     shared.io.restart();
   } while (shared.io.poll() != 0);

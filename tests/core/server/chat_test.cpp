@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <latch>
 
 #include "core/engine/stats.hpp"
 #include "fixture.hpp"
@@ -198,6 +199,21 @@ TEST_F(ChatTest, AStepIsOnePieceOfAStream) {
   const Client client = chat("Hi", {{"n", 8}, {"stream", true}});
   EXPECT_GE(client->events().size(), 8 * kReply.size());
   EXPECT_LE(client->pieces.size(), stats().steps.get());
+}
+
+TEST_F(ChatTest, WhatIsWholeIsMadeByAWorker) {
+  std::latch go_on(1);
+  for (int i = 0; i < 2; ++i) {
+    workers.post([&] { go_on.wait(); });
+  }
+  const Client client = post("/v1/chat/completions", R"({"messages": [{"role": "user",)"
+                                                     R"( "content": "Hi"}], "logprobs": true})");
+  wait_until_idle();
+  EXPECT_FALSE(client->has_ended());
+  go_on.count_down();
+  client->wait_for_end();
+  EXPECT_EQ(client->json()["choices"][0]["message"]["content"], kReply);
+  workers.stop();
 }
 
 TEST_F(ChatTest, AClientThatLeavesFreesItsBlocks) {

@@ -23,6 +23,10 @@ void ClientView::send(HttpResponse r) {
   end(std::move(lock));
 }
 
+void ClientView::send_made(std::function<HttpResponse()> make) {
+  workers.post([self = shared_from_this(), make = std::move(make)] { self->send(make()); });
+}
+
 void ClientView::start_stream(std::string content_type) {
   const std::scoped_lock lock(mutex_);
   EXPECT_FALSE(streamed);
@@ -66,6 +70,11 @@ void ClientView::wait_for_end() {
 void ClientView::wait_for_pieces(size_t n) {
   std::unique_lock lock(mutex_);
   ASSERT_TRUE(changed_.wait_for(lock, 30s, [&] { return pieces.size() >= n; }));
+}
+
+bool ClientView::has_ended() {
+  const std::scoped_lock lock(mutex_);
+  return ended_;
 }
 
 void ClientView::leave() {
@@ -216,7 +225,7 @@ std::shared_ptr<runtime::ServedModel> ServerTest::make_model(const std::string& 
 }
 
 Client ServerTest::request(HttpRequest request) {
-  auto client = std::make_shared<ClientView>();
+  auto client = std::make_shared<ClientView>(workers);
   HttpRequest head = request;
   head.body.clear();
   Route route = app->router()(head);

@@ -16,6 +16,7 @@
 
 #include "core/engine/parts.hpp"
 #include "core/server/app.hpp"
+#include "core/server/workers.hpp"
 #include "tests/core/engine/fake_backend.hpp"
 
 namespace bp::server::testing {
@@ -31,8 +32,11 @@ inline constexpr int32_t kUserDefined = 258;
 // alphabet, position by position.
 inline constexpr std::string_view kReply = "Gr\xC3\xBC\xC3\x9F dich, Welt!";
 
-struct ClientView : Exchange {
+struct ClientView : Exchange, std::enable_shared_from_this<ClientView> {
+  explicit ClientView(Workers& its_workers) : workers(its_workers) {}
+
   void send(HttpResponse r) override;
+  void send_made(std::function<HttpResponse()> make) override;
   void start_stream(std::string content_type) override;
   void write(std::string piece) override;
   void end_stream(std::string last) override;
@@ -41,12 +45,14 @@ struct ClientView : Exchange {
 
   void wait_for_end();
   void wait_for_pieces(size_t n);
+  [[nodiscard]] bool has_ended();
   // The client goes away.
   void leave();
   [[nodiscard]] Json json() const { return Json::parse(response.body); }
   // The events of a stream but the last, which is checked to be [DONE].
   [[nodiscard]] std::vector<Json> events();
 
+  Workers& workers;
   HttpResponse response;  // of a stream: its content type
   bool streamed = false;
   std::vector<std::string> pieces;
@@ -93,6 +99,7 @@ class ServerTest : public ::testing::Test {
   std::vector<std::string> control_tokens;  // further ones of the vocabulary, from 259 on
   std::unique_ptr<App> app;
   std::shared_ptr<runtime::ServedModel> tiny;
+  Workers workers;  // those of all clients
 
  private:
   [[nodiscard]] std::optional<int32_t> next_token(std::span<const int32_t> history) const;

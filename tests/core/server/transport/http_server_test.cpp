@@ -89,10 +89,7 @@ class HttpServerTest : public ::testing::Test {
     thread_ = std::thread([this] { server_->run(); });
   }
   ~HttpServerTest() override {
-    {
-      const std::lock_guard lock(mutex_);
-      exchange_ = nullptr;
-    }
+    let_go();
     if (server_ != nullptr) {
       server_->drain(0);
       if (thread_.joinable()) thread_.join();
@@ -122,6 +119,10 @@ class HttpServerTest : public ::testing::Test {
       };
     } else if (request.path == "/forget") {
       route.handler = [](HttpRequest, std::shared_ptr<Exchange>) {};
+    } else if (request.path == "/own") {
+      route.handler = [owned = std::exchange(owned_, nullptr)](const HttpRequest&,
+                                                               const std::shared_ptr<Exchange>&) {};
+      routing_.count_down();
     } else if (request.path == "/work") {
       route.handler = [this](HttpRequest, std::shared_ptr<Exchange>) {
         working_.count_down();
@@ -147,6 +148,10 @@ class HttpServerTest : public ::testing::Test {
     changed_.wait_for(lock, 5s, [this] { return exchange_ != nullptr; });
     return exchange_;
   }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    exchange_ = nullptr;
+  }
   bool client_gone_within(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [this] { return gone_; });
@@ -159,9 +164,10 @@ class HttpServerTest : public ::testing::Test {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::shared_ptr<Exchange> exchange_;  // of /hold
+  std::shared_ptr<Exchange> exchange_;                    // of /hold
+  std::shared_ptr<int> owned_ = std::make_shared<int>();  // by the handler of /own
   bool gone_ = false;
-  std::latch routing_{1}, go_on_{1};  // of /wait, on the server's own thread
+  std::latch routing_{1}, go_on_{1};  // of /wait and /own, on the server's own thread
   std::latch working_{2};             // of /work, as many as there are workers
   uint16_t port_ = 0;
   std::unique_ptr<HttpServer> server_;
@@ -446,6 +452,89 @@ TEST_F(HttpServerTest, QuickHandlersDoNotWaitForWorkers) {
   EXPECT_THAT(answer_to("GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
               HasSubstr("GET /quick"));
   go_on_.count_down();
+}
+
+TEST_F(HttpServerTest, WorkersMakeWhatTakesLong) {
+  start();
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  held()->send_made([this] {
+    go_on_.wait();
+    HttpResponse response;
+    response.body = "made";
+    return response;
+  });
+  // Whoever asked for it need not keep the exchange.
+  let_go();
+  std::this_thread::sleep_for(20ms);
+  go_on_.count_down();
+  EXPECT_THAT(client.read_until("made"), StartsWith("HTTP/1.1 200 OK"));
+  client.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(client.read_until("GET /again"), HasSubstr("200 OK"));
+}
+
+TEST_F(HttpServerTest, AnswersForWhatCannotBeMade) {
+  start();
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  held()->send_made([]() -> HttpResponse { throw std::bad_alloc(); });
+  let_go();
+  EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 500"));
+}
+
+TEST_F(HttpServerTest, MakesNothingForAClientThatWentAway) {
+  start();
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  client.close();
+  ASSERT_TRUE(client_gone_within(2s));
+  while (server_->n_connections() > 0) std::this_thread::sleep_for(1ms);
+  std::atomic<bool> is_made = false;
+  exchange->send_made([&] {
+    is_made = true;
+    return HttpResponse();
+  });
+  // By then it would have been made.
+  EXPECT_THAT(answer_to("GET /next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+              HasSubstr("GET /next"));
+  EXPECT_FALSE(is_made);
+}
+
+// An engine may be through with an answer when the server has ended.
+TEST_F(HttpServerTest, DropsWhatIsToBeMadeOnceItHasEnded) {
+  start();
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  server_->drain(0);
+  thread_.join();
+  server_.reset();
+  const std::weak_ptr<int> owned = owned_;
+  exchange->send_made([owned = std::move(owned_)] { return HttpResponse(); });
+  EXPECT_TRUE(owned.expired());
+}
+
+TEST_F(HttpServerTest, DropsRequestsThatWaitForAWorkerWhenItEnds) {
+  start();
+  const std::weak_ptr<int> owned = owned_;
+  Client first(port_), second(port_), third(port_);
+  first.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
+  second.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
+  working_.wait();
+  third.send("GET /own HTTP/1.1\r\nHost: a\r\n\r\n");
+  routing_.wait();
+  server_->drain(0);
+  thread_.join();
+  std::thread later([this] {
+    std::this_thread::sleep_for(50ms);
+    go_on_.count_down();
+  });
+  server_.reset();
+  later.join();
+  EXPECT_TRUE(owned.expired());
 }
 
 TEST_F(HttpServerTest, AnswersForAHandlerThatForgot) {
