@@ -22,6 +22,7 @@ constexpr auto kEndTexts = std::to_array<std::string_view>({
     "<|EOT|>",
     "<EOT>",
     "<end_of_utterance>",
+    "<start_function_response>",
 });
 
 constexpr std::string_view kMessageEnd = "<|end|>";

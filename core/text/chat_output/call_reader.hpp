@@ -45,8 +45,11 @@ std::unique_ptr<CallReader> make_object_reader(const CallContext& context);
 std::unique_ptr<CallReader> make_named_reader(const CallContext& context);
 std::unique_ptr<CallReader> make_tagged_reader(const CallContext& context);
 std::unique_ptr<CallReader> make_python_reader(const CallContext& context);
+std::unique_ptr<CallReader> make_escaped_reader(const CallContext& context);
 
 inline constexpr size_t kMaxNameBytes = 64;
+// Of a call that goes out when it is complete.
+inline constexpr size_t kMaxCallBytes = 1 << 20;
 // Letters, digits, '_', '-' and '.'.
 [[nodiscard]] constexpr bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||

@@ -27,6 +27,8 @@ constexpr CallTags kMarkedTags = {"<｜DSML｜invoke name=\"",
                                   "</｜DSML｜invoke>",
                                   "\" string=\"true",
                                   "\" string=\"false"};
+constexpr CallTags kEscapeTags = {
+    .name_begin = "call:", .value_begin = "<escape>", .value_end = "<escape>"};
 
 std::vector<CallSyntax> llama3_calls() {
   return {{.begin = "<|python_tag|>", .only_known_tools = true, .repeats = true},
@@ -187,6 +189,12 @@ std::vector<Dialect> make_dialects() {
        .reasoning_end = "<|inner_suffix|>",
        .calls = {{.begin = "<|tools_prefix|>", .name_key = ""}},
        .call_ends = {"<|tools_suffix|>"}},
+      {.name = "functiongemma",
+       .template_texts = {{"<start_function_call>"}},
+       .calls = {{.begin = "<start_function_call>",
+                  .shape = CallShape::kEscaped,
+                  .tags = kEscapeTags}},
+       .call_ends = {"<end_function_call>"}},
       {.name = "lfm2",
        .template_texts = {{"<|tool_call_start|>"}, {"<|tool_list_start|>"}, {"List of tools: ["}},
        .reasoning_begin = kThink,

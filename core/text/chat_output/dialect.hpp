@@ -13,6 +13,7 @@ enum class CallShape : uint8_t {
   kNamed,    // NAME and then {..}
   kTagged,   // the name and each argument between tags
   kPython,   // f(a=1), or a list of such calls
+  kEscaped,  // the name and then {a:1}, texts in it between marks
 };
 
 // In patterns a blank stands for any white space or none, kName for the function's name and kId for
@@ -20,7 +21,8 @@ enum class CallShape : uint8_t {
 inline constexpr char kNamePlace = '\1';
 inline constexpr char kIdPlace = '\2';
 
-// Tags of kTagged. White space may stand between all of them.
+// Tags of kTagged. White space may stand between all of them. Of kEscaped: what stands before the
+// name and around texts.
 struct CallTags {
   std::string_view name_begin = {},
                    name_end = {};  // no name_end: the name ends where a tag or space begins
@@ -38,7 +40,7 @@ struct CallSyntax {
   CallShape shape = CallShape::kObjects;
   std::string_view name_key = "name";                // of kObjects; empty: {NAME: {..}}
   std::vector<std::string_view> name_patterns = {};  // of kNamed: what stands before the '{'
-  CallTags tags = {};                                // of kTagged
+  CallTags tags = {};                                // of kTagged and kEscaped
   bool only_known_tools = false;
   bool repeats = false;  // further calls may follow without `begin`
 };

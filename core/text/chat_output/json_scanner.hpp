@@ -61,6 +61,12 @@ class JsonScanner {
   return trim_json_space_right(text);
 }
 
+// True, False and None as JSON has them; any other text as it is.
+[[nodiscard]] constexpr std::string_view json_literal(std::string_view text) {
+  if (text == "True") return "true";
+  if (text == "False") return "false";
+  return text == "None" ? "null" : text;
+}
 // A whole JSON value, strictly.
 [[nodiscard]] bool is_json(std::string_view text);
 // The text of a JSON string with its quotes; false where it is none.

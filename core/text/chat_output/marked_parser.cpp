@@ -43,6 +43,7 @@ bool fits(const CallSyntax& syntax, std::string_view text) {
     case CallShape::kPython:
       return is_name_begin(c) || (c == '[' && !opens_objects);
     case CallShape::kTagged:
+    case CallShape::kEscaped:
       return syntax.tags.name_begin.empty() ? is_name_begin(c) : c == syntax.tags.name_begin[0];
     default:
       return syntax.begin.empty() ? is_name_begin(c) : c != '{' && c != '[';
@@ -62,6 +63,8 @@ std::unique_ptr<CallReader> make_reader(const CallContext& context) {
       return make_named_reader(context);
     case CallShape::kTagged:
       return make_tagged_reader(context);
+    case CallShape::kEscaped:
+      return make_escaped_reader(context);
     default:
       return make_python_reader(context);
   }

@@ -103,23 +103,14 @@ class PythonParser {
   bool read_scalar(std::string& out) {
     const size_t begin = at_;
     if (peek() == '-' || peek() == '+') ++at_;
-    std::string_view scalar = word();
+    word();
     if (at_ < text_.size() && text_[at_] == '+') {  // 1e+5
       ++at_;
       word();
     }
-    scalar = text_.substr(begin, at_ - begin);
-    if (scalar == "True" || scalar == "true") {
-      out += "true";
-    } else if (scalar == "False" || scalar == "false") {
-      out += "false";
-    } else if (scalar == "None" || scalar == "null") {
-      out += "null";
-    } else if (is_json(scalar)) {
-      out += scalar;
-    } else {
-      return false;
-    }
+    const std::string_view json = json_literal(text_.substr(begin, at_ - begin));
+    if (!is_json(json)) return false;
+    out += json;
     return true;
   }
 

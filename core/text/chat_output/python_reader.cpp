@@ -11,8 +11,6 @@ namespace bp::text::chat {
 
 namespace {
 
-constexpr size_t kMaxCallBytes = 1 << 20;
-
 class PythonReader : public CallReader {
  public:
   explicit PythonReader(const CallContext& context) : context_(context) {}

@@ -164,14 +164,10 @@ class TaggedReader : public CallReader {
   void append_value(std::string_view value, std::string& out) const {
     const Tool* tool = find_tool(context_.tools, name_);
     const ToolParameter* parameter = find_parameter(tool, key_);
-    const std::string_view trimmed = trim_json_space(value);
+    const std::string_view json = json_literal(trim_json_space(value));
     const bool is_text = parameter != nullptr && parameter->is_text;
-    if (is_text) {
-      append_json_string(without_breaks(value), out);
-    } else if (trimmed == "True" || trimmed == "False" || trimmed == "None") {
-      out += trimmed == "True" ? "true" : trimmed == "False" ? "false" : "null";
-    } else if (is_json(trimmed)) {
-      out += trimmed;
+    if (!is_text && is_json(json)) {
+      out += json;
     } else {
       append_json_string(without_breaks(value), out);
     }

@@ -192,6 +192,33 @@ TEST_F(ToolCallTest, MarksThatAreControlTokens) {
   EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}");
 }
 
+TEST_F(ToolCallTest, EscapedTexts) {
+  control_tokens = {"<start_function_call>", "<end_function_call>", "<escape>"};
+  template_source = std::string("{# <start_function_call> #}") + kHermesTemplate;
+  answer(
+      "<start_function_call>call:get_weather{city:<escape>Rome, \"Italy\"<escape>,days:[1,2]}"
+      "<end_function_call>");
+  const Json expected = {{"name", "get_weather"},
+                         {"arguments", R"({"city": "Rome, \"Italy\"", "days": [1, 2]})"}};
+  const Json choice = ask_message({{"tools", kTools}});
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  ASSERT_TRUE(choice["message"].contains("tool_calls")) << choice;
+  EXPECT_TRUE(choice["message"]["content"].is_null());
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"], expected);
+
+  Json streamed = {{"name", ""}, {"arguments", ""}};
+  for (const Json& event : chat("Hi", {{"tools", kTools}, {"stream", true}})->events()) {
+    const Json& delta = event["choices"][0]["delta"];
+    EXPECT_EQ(delta.value("content", ""), "");
+    for (const Json& call : delta.value("tool_calls", Json::array())) {
+      for (const auto& [key, text] : call["function"].items()) {
+        streamed[key] = streamed[key].get<std::string>() + text.get<std::string>();
+      }
+    }
+  }
+  EXPECT_EQ(streamed, expected);
+}
+
 // Arguments between tags are what the schema says: a text, or JSON where it allows none.
 TEST_F(ToolCallTest, TaggedArgumentsByTheSchema) {
   answer(

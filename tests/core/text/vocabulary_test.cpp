@@ -95,6 +95,14 @@ TEST(Vocabulary, EndOfGenerationByIdAndByText) {
   EXPECT_EQ(channels.type(3), TokenType::kNormal);
 }
 
+// FunctionGemma waits for the function's answer, which its files may not say.
+TEST(Vocabulary, AnAnswerEndsWhereThatOfAFunctionBegins) {
+  Vocabulary v;
+  v.tokens = {"<end_of_turn>", "<end_function_call>", "<start_function_response>"};
+  find_end_of_generation(v);
+  EXPECT_THAT(v.end_of_generation, ElementsAre(0, 2));
+}
+
 TEST(Vocabulary, Phi3sTokensTakeTheSpaceBehindThem) {
   MetadataBuilder b = gpt2_metadata();
   EXPECT_TRUE(read_vocabulary(b.entries())->added.empty());

@@ -174,6 +174,18 @@ std::vector<Case> cases() {
       {"gemma", "```json\n{\"a\": 1}\n```", {"```json\n{\"a\": 1}\n```"}},
       {"gemma", "```tool_code\nx = 1\n```", {"```tool_code\nx = 1\n```"}},
 
+      {"functiongemma",
+       "<start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>"
+       "<start_function_call>call:get_time{zone:<escape>UTC<escape>}<end_function_call>",
+       {"", "", {paris, utc}}},
+      {"functiongemma",
+       "I look.\n<start_function_call>\ncall:f{a:-1.5e3, b : true,c:None,<escape>d e<escape>:[1,"
+       "<escape>{]\"\n<b><escape>,[],{}],f:{g:{h:<escape><escape>}}}\n<end_function_call> So.",
+       {"I look.So.",
+        "",
+        {{"f", R"({"a": -1.5e3, "b": true, "c": null, "d e": [1, "{]\"\n<b>", [], {}], )"
+               R"("f": {"g": {"h": ""}}})"}}}},
+      {"functiongemma", "<start_function_call>call:f{}", {"", "", {{"f", "{}"}}}},
       {"functionary-v3.1",
        R"(So.<function=get_weather>{"city": "Paris"}</function>)",
        {"So.", "", {paris}}},
@@ -331,6 +343,12 @@ TEST(Dialects, WordsOfAContinuedMessageAreNoneOfTheAnswers) {
   OutputSettings settings = settings_of("gpt-oss");
   settings.lead = lead("Hello wor", "Hello wor");
   EXPECT_EQ(read_all_ways(settings, "ld<|return|>"), Message{"ld"});
+}
+
+TEST(Dialects, AreTheMoreParticularOnesOfATemplate) {
+  EXPECT_EQ(dialect_of_template("'<start_of_turn>' + role").name, "gemma");
+  EXPECT_EQ(dialect_of_template("'<start_of_turn>' + role + '<start_function_call>call:'").name,
+            "functiongemma");
 }
 
 TEST(Dialects, NamesAreUnique) {

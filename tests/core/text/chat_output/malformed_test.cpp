@@ -40,6 +40,24 @@ TEST(Malformed, StaysContent) {
       {"gpt-oss", "<|channel|>analysis"},
       {"gemma", "```tool_code\nget_weather(1, 2, 3, 4)\n```"},
       {"functionary-v3.1", "<function=get_time>[]</function>"},
+      {"functiongemma", "<start_function_call>call:f{a:<escape>b<escape>"},
+      {"functiongemma", "<start_function_call>call:f{a:<escape>b}"},
+      {"functiongemma", "<start_function_call>call:f{a:b}"},
+      {"functiongemma", "<start_function_call>call:f{a}"},
+      {"functiongemma", "<start_function_call>call:f{a:1,}"},
+      {"functiongemma", "<start_function_call>call:f{:1}"},
+      {"functiongemma", "<start_function_call>call:f{a:<escape>b<escape>c}"},
+      {"functiongemma", "<start_function_call>call:f{a:b<escape>c<escape>}"},
+      {"functiongemma", "<start_function_call>call:f{a:1 2}"},
+      {"functiongemma", "<start_function_call>call:f{a:[1}}"},
+      {"functiongemma", "<start_function_call>call:f{a:\"b\"}"},
+      {"functiongemma", "<start_function_call>call:{}"},
+      {"functiongemma", "<start_function_call>call:f g{}"},
+      {"functiongemma", "<start_function_call>call:f[]"},
+      {"functiongemma", "<start_function_call>calls:f{}"},
+      {"functiongemma", "<start_function_call>f{}"},
+      {"functiongemma", "<start_function_call>call:"},
+      {"functiongemma", "<start_function_call>call:f{a:b}<end_function_call> So."},
   };
   for (const auto& [dialect, text] : cases) {
     EXPECT_EQ(read_all_ways(settings_of(dialect), text), Message{text}) << dialect;
@@ -69,7 +87,10 @@ TEST(Malformed, NestingIsBounded) {
     const Message read = read_pieces(settings_of("hermes"), json, {});
     ASSERT_EQ(read.calls.size(), 1U);
     const std::string python = "<|tool_call_start|>[f(a=" + value + ")]";
-    EXPECT_EQ(read_pieces(settings_of("lfm2"), python, {}).calls.size(), depth < 64 ? 1U : 0U);
+    const std::string escaped = "<start_function_call>call:f{a:" + value + "}";
+    const size_t n_calls = depth < 64 ? 1 : 0;
+    EXPECT_EQ(read_pieces(settings_of("lfm2"), python, {}).calls.size(), n_calls);
+    EXPECT_EQ(read_pieces(settings_of("functiongemma"), escaped, {}).calls.size(), n_calls);
   }
 }
 
@@ -115,6 +136,7 @@ std::vector<std::string> pieces_of(const Dialect& dialect) {
                             "null",
                             "1",
                             "<",
+                            "call:f{a:<escape>",
                             "all\n"}) {
     pieces.emplace_back(piece);
   }
@@ -160,6 +182,9 @@ std::vector<std::string> begins_of(const Dialect& dialect) {
     std::string begin(call.begin);
     if (call.shape == CallShape::kObjects) begin += R"({"arguments": {"zone": ")";
     if (call.shape == CallShape::kPython) begin += "[get_time(zone='";
+    if (call.shape == CallShape::kEscaped) {
+      begin += std::string(tags.name_begin) + "get_time{zone:" + std::string(tags.value_begin);
+    }
     if (call.shape == CallShape::kTagged) {
       begin += std::string(tags.name_begin) + "get_time" + std::string(tags.name_end) +
                std::string(tags.key_begin) + "zone" + std::string(tags.key_end) +
