@@ -51,7 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close_when_idle();
   void close_now();
 
-  // The exchange's side.
+  // The exchange's side: connection_answer.cpp.
   void send(uint64_t exchange, HttpResponse response);
   void start_stream(uint64_t exchange, const std::string& content_type);
   void write(uint64_t exchange, const std::string& piece);
@@ -78,6 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void poll_socket();
   void client_is_gone();
 
+  // What answers: connection_answer.cpp.
   void respond(HttpResponse response);
   void refuse(int status, const std::string& message);
   [[nodiscard]] std::string framed(const std::string& piece) const;
@@ -86,6 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_next();
   void wrote(const boost::system::error_code& error, size_t n);
   void answer_is_complete();
+
   void linger();
   void discard();
 
