@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/commands.hpp"
+#include "core/cli/output_file.hpp"
 #include "core/cli/progress.hpp"
 #include "core/cli/single_sequence.hpp"
 #include "core/cli/text_tokens.hpp"
@@ -106,6 +107,7 @@ Status imatrix(const ImatrixOptions& options) {
       SingleSequence::create(model, options.context, SingleSequence::kMaxStepTokens,
                              [&](model::LoadedModel& loaded) { return observe(loaded, inputs); }));
   BP_TRY(sequence.check(text.tokens));
+  BP_TRY(expect_output(options.output, *sequence.model().file, options.file));
   convert::ProductSums sums(std::move(inputs));
   BP_TRY(run_windows(options, text, n_windows, sequence, sums));
   convert::ImportanceMatrix matrix;

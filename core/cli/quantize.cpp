@@ -9,6 +9,7 @@
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
 #include "core/cli/commands.hpp"
+#include "core/cli/output_file.hpp"
 #include "core/cli/progress.hpp"
 #include "core/convert/quantize_file.hpp"
 #include "core/runtime/runtime.hpp"
@@ -62,6 +63,7 @@ Status quantize(const QuantizeOptions& options) {
     print(plan, options.type);
     return {};
   }
+  BP_TRY(expect_output(options.out, *in, options.imatrix));
   auto report = convert::quantize_file(*in, options.out, how);
   progress.clear();
   if (!report.ok()) return report.status();

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
@@ -148,7 +149,15 @@ void GgufMetadata::put(std::string_view key, std::span<const std::string> values
   for (const std::string& value : values) append_string(bytes_, value);
 }
 
+Status expect_file_place(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
+  return invalid_argument(path + " is no regular file; give the name of a file to write");
+}
+
 Result<GgufWriter> GgufWriter::create(const std::string& path) {
+  BP_TRY(expect_file_place(path));
   std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
   std::unique_ptr<std::FILE, Close> file(std::fopen(partial.c_str(), "wbx"));
   if (file == nullptr) {

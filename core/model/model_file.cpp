@@ -344,6 +344,13 @@ std::vector<ModelFile::Sample> ModelFile::samples() const {
   return samples;
 }
 
+bool ModelFile::maps(const std::string& path) const {
+  std::error_code ignored;
+  return std::ranges::any_of(mappings_, [&](const std::unique_ptr<Mapping>& mapping) {
+    return mapping != nullptr && std::filesystem::equivalent(mapping->path(), path, ignored);
+  });
+}
+
 std::string ModelFile::content_key() const {
   Hash hash;
   hash.add(path_);

@@ -66,6 +66,9 @@ class ModelFile {
   // tensors.
   void forget_metadata();
 
+  // Whether a path leads to one of the mapped files.
+  [[nodiscard]] bool maps(const std::string& path) const;
+
   // Identifies the bytes: paths, sizes, times of change, metadata keys, the tensor table, and what
   // lies in the middle of some mapped tensors.
   [[nodiscard]] std::string content_key() const;

@@ -113,7 +113,8 @@ std::string_view trim(std::string_view text) {
   return trim_left(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
 }
 
-// What the system says, as the begin of what the user says next.
+// What the system says, as the begin of what the user says next. Never empty: where nobody says
+// anything, that is what the user says.
 Json said_by_the_user(Json messages) {
   Json out = Json::array();
   std::string said;
@@ -128,7 +129,8 @@ Json said_by_the_user(Json messages) {
     }
     out.push_back(std::move(message));
   }
-  if (!said.empty()) out.push_back({{"role", "user"}, {"content", std::string(trim(said))}});
+  const bool is_last = !said.empty() || out.empty();
+  if (is_last) out.push_back({{"role", "user"}, {"content", std::string(trim(said))}});
   return out;
 }
 

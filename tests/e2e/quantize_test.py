@@ -1,7 +1,10 @@
 """quantize and imatrix: the files they write, and what the models in them still know."""
 
+import filecmp
 import json
 import os
+import shutil
+import stat
 import struct
 
 from huggingface_folder import gguf, write_folder, write_json
@@ -251,6 +254,30 @@ class Refusals(QuantizeTest):
             backplane("quantize", TINY, "/nowhere/x", "--type", "Q8_0"), "/nowhere/x"
         )
         self.assertEqual(os.listdir(self.folder), [])
+
+    def test_keep_what_is_read(self):
+        own, name = self.path("own.gguf"), self.path("name.gguf")
+        text = self.write("text", Importance.TEXT)
+        shutil.copyfile(TINY, own)
+        os.symlink(own, name)
+        measure = ("imatrix", own, text, "--context", "128", "--output")
+        for output in (own, name):
+            done = backplane("quantize", own, output, "--type", "Q4_0")
+            self.assert_one_clear_line(done, output, "another name")
+            self.assert_one_clear_line(backplane(*measure, output), output, "another name")
+        self.assert_one_clear_line(backplane(*measure, text), text, "another name")
+        self.assertTrue(filecmp.cmp(own, TINY, shallow=False))
+        with open(text) as file:
+            self.assertEqual(file.read(), Importance.TEXT)
+
+    def test_keep_what_is_no_file(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for output in (pipe, self.folder):
+            done = backplane("quantize", TINY, output, "--type", "Q4_0")
+            self.assert_one_clear_line(done, output, "regular file")
+        self.assertEqual(os.listdir(self.folder), ["pipe"])
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
 
     def test_of_an_unknown_type_name_the_nearest(self):
         done = backplane("quantize", TINY, self.path("x"), "--type", "Q4_K_N")

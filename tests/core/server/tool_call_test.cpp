@@ -388,6 +388,11 @@ TEST_F(ToolCallTest, TemplatesWithoutASystemHearItFromTheUser) {
   const Json user = {{"role", "user"}, {"content", "b"}};
   EXPECT_EQ(rendered(Json::array({system, user, user})), "user: a\n\nb|user: b|");
   EXPECT_EQ(rendered(Json::array({user, system, system})), "user: b|user: a\n\na|");
+  const Json silent = {{"role", "system"}, {"content", ""}};
+  EXPECT_EQ(rendered(Json::array({silent, user})), "user: b|");
+  EXPECT_EQ(rendered(Json::array({silent})), "user: |");
+  const Json without_parts = {{"role", "developer"}, {"content", Json::array()}};
+  EXPECT_EQ(rendered(Json::array({without_parts, silent})), "user: |");
   tiny->chat_system = "c";
   EXPECT_EQ(rendered(Json::array({user})), "user: c\n\nb|");
 }
