@@ -259,6 +259,27 @@ TEST(LoweringTest, YarnAttentionFactorOfGgufIsTheMagnitude) {
   EXPECT_NEAR(magnitude(fake), 1, 1e-6);
 }
 
+// Which says 1 for the factor, -1 for the share of unscaled frequencies, where neither was set.
+TEST(LoweringTest, YarnOfModelsThatLlamaCppSaved) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  fake.metadata.string("llama.rope.scaling.type", "yarn")
+      .f64("llama.rope.scaling.factor", 8)
+      .u64("llama.rope.scaling.original_context_length", 16);
+  const auto plain = fake.load(source_folders());
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  fake.metadata.f64("llama.rope.scaling.attn_factor", 1)
+      .f64("llama.rope.scaling.yarn_log_multiplier", 0)
+      .f64("llama.rope.scaling.yarn_ext_factor", -1)
+      .f64("llama.rope.scaling.yarn_attn_factor", 1);
+  EXPECT_NEAR(magnitude(fake), 0.1 * std::log(8.0) + 1, 1e-6);
+  const auto saved = fake.load(source_folders());
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  EXPECT_EQ(rope_table(*saved), rope_table(*plain));
+  fake.metadata.string("llama.rope.scaling.type", "linear").f64("llama.rope.scaling.factor", 0);
+  EXPECT_NEAR(magnitude(fake), 1, 1e-6);
+}
+
 TEST(LoweringTest, YarnLogMultiplierOfMinistral3) {
   FakeModel fake("gguf");
   nlohmann::json form = family_golden("llama-yarn")["gguf"], metadata;
@@ -276,6 +297,33 @@ TEST(LoweringTest, YarnLogMultiplierOfMinistral3) {
   EXPECT_NEAR(magnitude(fake), 1, 1e-6);
   fake.metadata.f64("mistral3.rope.scaling.yarn_log_multiplier", 0.5);
   EXPECT_NEAR(magnitude(fake), plain / (0.05 * std::log(16.0) + 1), 1e-6);
+}
+
+// As transformers reads mscale_all_dim and attention_factor, which become those keys: both mscale
+// are the same, or there is none and queries are not scaled.
+TEST(LoweringTest, YarnLogMultiplierOfDeepSeek) {
+  const nlohmann::json form = family_golden("deepseek3")["gguf"];
+  FakeModel fake("gguf");
+  fill_family(fake, form["metadata"], form);
+  fake.metadata.f64("deepseek2.rope.scaling.factor", 40);
+  const auto scale = [&] {
+    const auto model = fake.load(source_folders());
+    return attribute(*ops_of(*model, BP_OP_ATTENTION)[0], "scale") * std::sqrt(20.0);
+  };
+  for (const double mscale : {1.0, 0.707}) {
+    fake.metadata.f64("deepseek2.rope.scaling.yarn_log_multiplier", 0.1 * mscale);
+    EXPECT_NEAR(magnitude(fake), 1, 1e-6);
+    EXPECT_NEAR(scale(), std::pow(0.1 * mscale * std::log(40.0) + 1, 2), 1e-5);
+  }
+  fake.metadata.f64("deepseek2.rope.scaling.yarn_attn_factor", 1.5);
+  EXPECT_NEAR(magnitude(fake), 1.5, 1e-6);
+  fake.metadata.remove("deepseek2.rope.scaling.yarn_attn_factor");
+  fake.metadata.f64("deepseek2.rope.scaling.yarn_log_multiplier", 0);
+  EXPECT_NEAR(magnitude(fake), 0.1 * std::log(40.0) + 1, 1e-6);
+  EXPECT_NEAR(scale(), 1, 1e-5);
+  fake.metadata.remove("deepseek2.rope.scaling.yarn_log_multiplier");
+  EXPECT_NEAR(magnitude(fake), 0.1 * std::log(40.0) + 1, 1e-6);
+  EXPECT_NEAR(scale(), 1, 1e-5);
 }
 
 // Of 4096 tokens and 32 times as many, as converters write it.
