@@ -39,6 +39,10 @@ void add_ends(Vocabulary& v, const std::vector<int32_t>& ids) {
 
 }  // namespace
 
+bool is_end_text(std::string_view text) {
+  return std::ranges::find(kEndTexts, text) != kEndTexts.end();
+}
+
 void find_end_of_generation(Vocabulary& v) {
   std::vector<int32_t>& ends = v.end_of_generation;
   ends.clear();
@@ -46,7 +50,7 @@ void find_end_of_generation(Vocabulary& v) {
   bool has_turn_end = false;
   for (int32_t id = 0; id < v.n_tokens(); ++id) {
     const std::string_view text = v.tokens[static_cast<size_t>(id)];
-    if (std::ranges::find(kEndTexts, text) == kEndTexts.end()) continue;
+    if (!is_end_text(text)) continue;
     ends.push_back(id);
     if (text == kMessageEnd) message_end = id;
     has_turn_end = has_turn_end || text == kTurnEnd;

@@ -197,10 +197,15 @@ void pad(Vocabulary& v, int64_t n_tokens) {
   }
 }
 
-// A second end of an answer, for readers that know but one by eos.
-void name_end_of_turn(Vocabulary& v) {
-  for (const int32_t id : v.end_of_generation) {
-    if (v.eot == kNoToken && id != v.eos) v.eot = id;
+// Further ends of an answer, for readers that know but one by eos: those that no text tells first.
+void name_ends(Vocabulary& v) {
+  for (const bool by_text : {false, true}) {
+    for (const int32_t id : v.end_of_generation) {
+      if (id == v.eos || id == v.eot || id == v.eom) continue;
+      if (is_end_text(v.tokens[static_cast<size_t>(id)]) != by_text) continue;
+      int32_t& free_one = v.eot == kNoToken ? v.eot : v.eom;
+      if (free_one == kNoToken) free_one = id;
+    }
   }
 }
 
@@ -216,7 +221,7 @@ Result<Vocabulary> gguf_vocabulary(Vocabulary v, int64_t n_tokens) {
   } else if (!v.charsmap.empty() && v.model == "llama") {
     return unsupported("tokenizer.model: GGUF has no form for the charsmap of a BPE model");
   }
-  name_end_of_turn(v);
+  name_ends(v);
   pad(v, n_tokens);
   return v;
 }

@@ -119,6 +119,9 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata);
 // Array lengths, special ids and byte tokens. Names the key at fault.
 Status check_vocabulary(const Vocabulary& vocabulary);
 
+// Whether models end an answer by a token of that text, be it named as such or not.
+[[nodiscard]] bool is_end_text(std::string_view text);
+
 // Fills end_of_generation from eos, eot, eom and the well-known texts of such tokens, and makes
 // every member of it a control token, so that it never reaches the reader as text.
 void find_end_of_generation(Vocabulary& vocabulary);

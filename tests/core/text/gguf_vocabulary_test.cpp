@@ -103,6 +103,25 @@ TEST(GgufVocabulary, RefusesUnigramThatGgufCannotSay) {
   expect_refusal(json, "unk_id");
 }
 
+// As GLM 4 has them: eos and two that no text tells.
+TEST(GgufVocabulary, NamesEndsThatNoTextTells) {
+  Vocabulary v;
+  v.model = "gpt2";
+  v.tokens = {"a", "<|endoftext|>", "<|im_end|>", "<|user|>", "<|observation|>"};
+  v.eos = 1;
+  v.end_of_generation = {1, 2, 3, 4};
+  const auto named = gguf_vocabulary(v, 0);
+  ASSERT_TRUE(named.ok()) << named.status().message();
+  EXPECT_EQ(named->eot, 3);
+  EXPECT_EQ(named->eom, 4);
+  v.end_of_generation = {1, 2, 4};
+  EXPECT_EQ(gguf_vocabulary(v, 0)->eot, 4);
+  EXPECT_EQ(gguf_vocabulary(v, 0)->eom, 2);
+  v.eom = 4;
+  EXPECT_EQ(gguf_vocabulary(v, 0)->eot, 2);
+  EXPECT_EQ(gguf_vocabulary(v, 0)->eom, 4);
+}
+
 Json wordpiece(bool lowers, Json strips = nullptr) {
   Json vocab = Json::object();
   for (const char* text :
