@@ -21,6 +21,8 @@ class GgufForm {
 
   // Dialect gguf. Lives as long as this object, which refers to the source.
   [[nodiscard]] model::ModelFile& file() { return *file_; }
+  // Tensors of the source that it leaves out, unknown to the architecture.
+  [[nodiscard]] const std::vector<std::string>& unused() const { return tensors_.unused(); }
 
  private:
   GgufForm(model::ModelFile& source, model::ArchitectureChoice choice, const bp_threads* threads);

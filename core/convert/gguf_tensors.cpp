@@ -93,18 +93,19 @@ Status GgufTensors::bind(int64_t layer, model::Binding binding) {
     scope_.weights = &layer_->weights;
     return {};
   }
-  if (layer_) layer_->binder->release();
-  layer_.emplace(Layer{layer,
-                       {},
-                       layer < 0 ? std::map<std::string, uint32_t>() : model_weights_,
-                       binding,
-                       std::nullopt});
+  // Of shapes the binder is kept, which in the end knows what no layer took.
+  if (!layer_ || layer_->binding != binding || binding == model::Binding::kData) {
+    if (layer_) layer_->binder->release();
+    layer_.emplace(Layer{layer, {}, {}, binding, std::nullopt});
+    layer_->binder.emplace(file_, choice_, scope_, layer_->parts, model::QuantizeAtLoad{}, binding);
+  }
+  layer_->index = layer;
+  layer_->weights = layer < 0 ? std::map<std::string, uint32_t>() : model_weights_;
   if (layer >= 0) {
     scope_.values["i"] = layer;
   } else {
     scope_.values.erase("i");
   }
-  layer_->binder.emplace(file_, choice_, scope_, layer_->parts, model::QuantizeAtLoad{}, binding);
   BP_TRY(layer_->binder->bind(layer, layer_->weights));
   if (layer < 0) model_weights_ = layer_->weights;
   return {};
@@ -133,6 +134,8 @@ Result<std::vector<GgufTensor>> GgufTensors::plan(int64_t n_layers, const std::s
     BP_TRY(plan_layer({begin, end}, pairing, written));
     begin = end;
   }
+  BP_TRY(layer_->binder->check_scales());
+  unused_ = layer_->binder->unused();
   std::vector<GgufTensor> tensors;
   for (const Planned& planned : planned_) tensors.push_back(planned.tensor);
   return tensors;

@@ -32,6 +32,8 @@ class GgufTensors {
   // Matrices keep their type, all else is f32.
   Result<std::vector<GgufTensor>> plan(int64_t n_layers, const std::string& pairing,
                                        const model::Scope& written);
+  // Tensors of the source that are in none of the plan's and that the architecture does not ignore.
+  [[nodiscard]] const std::vector<std::string>& unused() const { return unused_; }
   // Tensor i of the plan, without gaps, to `out`.
   Status make(size_t i, void* out);
 
@@ -42,7 +44,7 @@ class GgufTensors {
   }
 
  private:
-  // A layer of the source bound to its weights.
+  // A layer of the source bound to its weights; parts are those of all layers that the binder had.
   struct Layer {
     int64_t index;
     model::ProgramParts parts;
@@ -80,6 +82,7 @@ class GgufTensors {
   std::map<std::string, uint32_t> model_weights_;
   std::optional<Layer> layer_;
   std::vector<Planned> planned_;
+  std::vector<std::string> unused_;
   std::set<std::string> planned_names_;
   std::map<std::string, std::vector<float>> given_;  // by weight
 };

@@ -42,8 +42,8 @@ class Lowering {
     BP_TRY(add_ops(architecture_.epilogue, ""));
     BP_TRY(add_outputs());
     BP_TRY(check_all_read());
+    BP_TRY(binder_.check_scales());
     std::vector<std::string> unused = binder_.unused();
-    BP_TRY(binder_.check_scales(unused));
     drop_unused_weights();
     auto program = Program::create(std::move(parts_));
     if (!program.ok()) return program.status().with_context(architecture_.path);

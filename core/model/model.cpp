@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "backplane/dtype.hpp"
@@ -39,16 +38,6 @@ void count_kv(LoadedModel& model) {
   for (const bp_state_slot& slot : model.program.parts().state_slots) {
     model.state_bytes += slot.n_floats * sizeof(float);
   }
-}
-
-std::string unused_text(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 5;
-  const std::vector<std::string> first(
-      names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min(kShown, names.size())));
-  const std::string rest =
-      names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : std::string();
-  return fmt::format("tensors that the architecture does not use: {}{}", fmt::join(first, ", "),
-                     rest);
 }
 
 nlohmann::ordered_json to_json(const Value& value) {

@@ -43,6 +43,20 @@ bool matches_past(std::string_view pattern, std::string_view text, uint64_t n_la
   return matches(pattern.substr(at + kPast.size()), text.substr(number.ptr - text.data()));
 }
 
+// The weight whose scale a tensor of this name would be, or "": X.weight of X.scale, as NVFP4 has
+// them in GGUF files; of a longer name, as 8-bit floats have them elsewhere, what it is added to.
+std::string scaled_weight(std::string_view name) {
+  constexpr std::string_view kScale = ".scale";
+  constexpr std::string_view kAdded[] = {"_scale", "_scales", "_scale_inv", "_scale_2"};
+  if (name.ends_with(kScale)) {
+    return std::string(name.substr(0, name.size() - kScale.size())) + ".weight";
+  }
+  for (const std::string_view added : kAdded) {
+    if (name.ends_with(added)) return std::string(name.substr(0, name.size() - added.size()));
+  }
+  return "";
+}
+
 // Whether both are the same rows otherwise counted, or one of them is a row that holds the other's
 // rows one after another.
 bool is_regrouped(std::span<const uint64_t> a, std::span<const uint64_t> b) {
@@ -56,6 +70,16 @@ bool is_regrouped(std::span<const uint64_t> a, std::span<const uint64_t> b) {
 }
 
 }  // namespace
+
+std::string unused_text(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 5;
+  const std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min(kShown, names.size())));
+  const std::string rest =
+      names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : std::string();
+  return fmt::format("tensors that the architecture does not use: {}{}", fmt::join(first, ", "),
+                     rest);
+}
 
 Status TensorBinder::bind(int64_t layer, std::map<std::string, uint32_t>& weights) {
   scope_.weights = &weights;
@@ -358,16 +382,16 @@ std::vector<std::string> TensorBinder::unused() const {
   return names;
 }
 
-Status TensorBinder::check_scales(const std::vector<std::string>& unused) const {
-  constexpr std::string_view kScale = ".scale";
-  for (const std::string& name : unused) {
-    if (!name.ends_with(kScale)) continue;
-    const std::string weight = name.substr(0, name.size() - kScale.size()) + ".weight";
+Status TensorBinder::check_scales() const {
+  for (const bp_tensor& scale : file_.tensors()) {
+    const std::string_view name = view(scale.name);
+    const std::string weight = scaled_weight(name);
+    if (weight.empty() || bound_.contains(&scale)) continue;
     const bp_tensor* tensor = file_.find_tensor(weight);
-    if (tensor == nullptr || !bound_.contains(tensor)) continue;
+    if (tensor == nullptr || !bound_.contains(tensor) || is_ignored(name)) continue;
     return unsupported(
-        fmt::format("{}: tensor '{}' scales '{}', which is not supported; use a file of another "
-                    "type than NVFP4",
+        fmt::format("{}: tensor '{}' scales '{}', which is not supported; use a file in another "
+                    "type, whose weights need none",
                     file_.path(), name, weight));
   }
   return {};

@@ -52,9 +52,9 @@ class TensorBinder {
   // Tensors that no weight took and that the architecture does not ignore.
   [[nodiscard]] std::vector<std::string> unused() const;
 
-  // Refuses the scale of a weight (`X.scale` beside `X.weight`) among those, as NVFP4 files have
-  // them: products would lack it.
-  [[nodiscard]] Status check_scales(const std::vector<std::string>& unused) const;
+  // Refuses files with a scale of a weight bound so far (`X.scale` or `X.weight_scale` beside
+  // `X.weight`) that is no weight itself: products would lack it.
+  [[nodiscard]] Status check_scales() const;
 
  private:
   Status bind_one(const WeightSpec& spec, int64_t layer, std::map<std::string, uint32_t>& weights);
@@ -95,5 +95,8 @@ class TensorBinder {
   std::set<uint32_t> quantised_;                          // weight indices that were looked at
   std::unordered_map<const bp_tensor*, uint32_t> bound_;  // to weight indices; BP_NONE: copied
 };
+
+// A sentence about TensorBinder::unused(), with the first of them.
+std::string unused_text(const std::vector<std::string>& names);
 
 }  // namespace bp::model

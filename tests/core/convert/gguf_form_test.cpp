@@ -25,6 +25,13 @@ using namespace bp::model::test;
 
 constexpr double kBound = 1e-5;  // of rms(difference) / deviation(logits)
 
+// Words of a tokenizer that GGUF has a form for.
+constexpr const char* kTokenizer = R"({
+  "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+  "decoder": {"type": "ByteLevel"}
+})";
+
 // Models whose configuration GGUF files cannot hold, and what the refusal speaks of.
 const std::map<std::string, std::string> kRefused = {
     {"command-r7b-biases", "window"},
@@ -174,6 +181,52 @@ TEST(GgufFormOfMinistral3Test, HasTheKeysOfItsQueriesAndPositions) {
   EXPECT_EQ(*metadata.get<std::string_view>("general.architecture"), "mistral3");
   EXPECT_EQ(*metadata.get<double>("mistral3.rope.scaling.yarn_log_multiplier"), 1);
   EXPECT_NEAR(*metadata.get<double>("mistral3.attention.temperature_scale"), 0.1, 1e-7);
+}
+
+// In the words of a model that is loaded, whatever layer it is in.
+TEST(GgufFormOfScaledWeightsTest, IsRefused) {
+  for (const std::string layer : {"model.embed_tokens", "model.layers.1.mlp.down_proj"}) {
+    FakeModel fake("huggingface");
+    fill_hugging_face_llama(fake);
+    fake.tensor("model.layers.0.self_attn.q_proj.input_scale", {1}).tensor("extra.scale", {1});
+    const auto source = fake.open();
+    ASSERT_TRUE(source.ok()) << source.status().message();
+    EXPECT_TRUE(GgufForm::create(**source, source_folders(), nullptr).ok());
+    fake.tensor(layer + ".scale", {1});
+    const auto scaled = fake.open();
+    ASSERT_TRUE(scaled.ok()) << scaled.status().message();
+    const auto form = GgufForm::create(**scaled, source_folders(), nullptr);
+    ASSERT_FALSE(form.ok());
+    EXPECT_NE(form.status().message().find("tensor '" + layer + ".scale' scales"),
+              std::string::npos)
+        << form.status().message();
+    EXPECT_EQ(form.status().message(), fake.load(source_folders()).status().message());
+  }
+}
+
+TEST(GgufFormNotesTest, SayWhatIsLeftOut) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.tensor("model.layers.1.self_attn.rotary_emb.inv_freq", {4});  // that is ignored
+  QuantizeOptions options;
+  options.mixture = *quantize::find_mixture("F32");
+  options.folders = source_folders();
+  const auto notes = [&] {
+    const auto source = fake.open();
+    const auto report = plan_quantize(**source, options);
+    EXPECT_TRUE(report.ok()) << report.status().message();
+    return report.ok() ? report->notes : std::vector<std::string>();
+  };
+  ASSERT_EQ(notes().size(), 1u);
+  EXPECT_NE(notes()[0].find("neither tokenizer.json nor tokenizer.model"), std::string::npos);
+  fake.metadata.string("tokenizer.huggingface.json", kTokenizer);
+  EXPECT_TRUE(notes().empty());
+  fake.tensor("model.layers.0.self_attn.gate.weight", {4}).tensor("model.scaler", {4});
+  ASSERT_EQ(notes().size(), 1u);
+  EXPECT_NE(notes()[0].find("that the architecture does not use: "
+                            "model.layers.0.self_attn.gate.weight, model.scaler; they are left"),
+            std::string::npos)
+      << notes()[0];
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufFormTest, ::testing::ValuesIn(all_families()),

@@ -456,6 +456,20 @@ TEST(LoweringTest, RefusesScalesOfWeights) {
               HasSubstr("tensor 'blk.1.ffn_down_exps.scale' scales"));
 }
 
+TEST(LoweringTest, RefusesScalesOfWeightsInHuggingFacesNames) {
+  const std::string weight = "model.layers.1.self_attn.k_proj.weight";
+  for (const std::string end : {"_scale", "_scale_inv", "_scales", "_scale_2"}) {
+    FakeModel fake("huggingface");
+    fill_hugging_face_llama(fake);
+    fake.tensor("model.layers.1.self_attn.k_proj.input_scale", {1});
+    fake.tensor("model.layers.1.self_attn.k_proj.k_scale", {1});
+    EXPECT_TRUE(fake.load(source_folders()).ok());
+    fake.tensor(weight + end, {1});
+    EXPECT_THAT(fake.load(source_folders()).status().message(),
+                HasSubstr("tensor '" + weight + end + "' scales '" + weight + "', which is not"));
+  }
+}
+
 TEST(LoweringTest, Description) {
   FakeModel fake("gguf");
   fill_llama(fake);
