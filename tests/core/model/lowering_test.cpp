@@ -259,7 +259,8 @@ TEST(LoweringTest, YarnAttentionFactorOfGgufIsTheMagnitude) {
   EXPECT_NEAR(magnitude(fake), 1, 1e-6);
 }
 
-// Which says 1 for the factor, -1 for the share of unscaled frequencies, where neither was set.
+// Which says 1 for the factor, -1 for the share of unscaled frequencies, where neither was set, and
+// 0 for what belongs to experts.
 TEST(LoweringTest, YarnOfModelsThatLlamaCppSaved) {
   FakeModel fake("gguf");
   fill_llama(fake);
@@ -271,13 +272,22 @@ TEST(LoweringTest, YarnOfModelsThatLlamaCppSaved) {
   fake.metadata.f64("llama.rope.scaling.attn_factor", 1)
       .f64("llama.rope.scaling.yarn_log_multiplier", 0)
       .f64("llama.rope.scaling.yarn_ext_factor", -1)
-      .f64("llama.rope.scaling.yarn_attn_factor", 1);
+      .f64("llama.rope.scaling.yarn_attn_factor", 1)
+      .u64("llama.expert_count", 0)
+      .u64("llama.expert_used_count", 0)
+      .u64("llama.expert_feed_forward_length", 0)
+      .f64("llama.expert_weights_scale", 0)
+      .boolean("llama.expert_weights_norm", false);
   EXPECT_NEAR(magnitude(fake), 0.1 * std::log(8.0) + 1, 1e-6);
   const auto saved = fake.load(source_folders());
   ASSERT_TRUE(saved.ok()) << saved.status().message();
   EXPECT_EQ(rope_table(*saved), rope_table(*plain));
   fake.metadata.string("llama.rope.scaling.type", "linear").f64("llama.rope.scaling.factor", 0);
   EXPECT_NEAR(magnitude(fake), 1, 1e-6);
+  fake.metadata.u64("llama.expert_count", 2).u64("llama.expert_used_count", 1);
+  EXPECT_THAT(fake.load(source_folders()).status().message(), HasSubstr("n_ff_expert"));
+  fake.metadata.u64("llama.expert_feed_forward_length", 8);
+  EXPECT_THAT(fake.load(source_folders()).status().message(), HasSubstr("expert_scale"));
 }
 
 TEST(LoweringTest, YarnLogMultiplierOfMinistral3) {
