@@ -118,7 +118,12 @@ Status GgufForm::give_divisors(const model::RopeSpec& spec, const model::RopeTab
 
 // After plan_tensors: the embedding has as many rows as the vocabulary is padded to.
 Status GgufForm::put_tokenizer() {
-  if (!has_tokenizer(source_.metadata())) return {};
+  if (!has_tokenizer(source_.metadata())) {
+    notes_.push_back(source_.path() +
+                     " has neither tokenizer.json nor tokenizer.model, and the GGUF file therefore "
+                     "no tokenizer");
+    return {};
+  }
   BP_ASSIGN(auto vocabulary, text::read_vocabulary(source_.metadata()));
   auto in_gguf = text::gguf_vocabulary(std::move(vocabulary), integer(scope_, "n_vocab"));
   if (!in_gguf.ok()) return in_gguf.status().with_context(source_.path());
@@ -153,6 +158,10 @@ Status GgufForm::plan_tensors(model::ModelScope& written) {
     const bool is_there = of_source_[spec.name] != BP_NONE || !tensors_.given(spec.name).empty();
     if (is_there) of_written_[spec.name] = 0;
   }
+  if (!tensors_.unused().empty()) {
+    notes_.push_back(fmt::format("{}: {}; they are left out", source_.path(),
+                                 model::unused_text(tensors_.unused())));
+  }
   for (const GgufTensor& tensor : planned_) {
     bp_tensor entry{};
     entry.name = to_bp_str(tensor.name);
@@ -183,8 +192,15 @@ Result<model::RopeTable> GgufForm::rope_table(const model::RopeSpec& spec,
 Status GgufForm::compare(const model::ModelScope& written) {
   BP_TRY(compare_parameters(choice_.architecture, scope_, written));
   scope_.weights = &of_source_;
+  BP_TRY(compare_ropes(scope_, written));
+  note_longer_contexts(written);
+  return {};
+}
+
+Status GgufForm::compare_ropes(const model::ModelScope& source,
+                               const model::ModelScope& written) const {
   for (const model::RopeSpec& spec : choice_.architecture.ropes) {
-    BP_ASSIGN(const auto before, rope_table(spec, scope_, false));
+    BP_ASSIGN(const auto before, rope_table(spec, source, false));
     const auto after = rope_table(spec, written, true);
     if (after.ok() && are_close(before, *after)) continue;
     return unsupported(
@@ -192,6 +208,18 @@ Status GgufForm::compare(const model::ModelScope& written) {
                     spec.place.place()));
   }
   return {};
+}
+
+// Dynamic scaling begins where the model's own context ends.
+void GgufForm::note_longer_contexts(const model::ModelScope& written) {
+  const int64_t own = integer(scope_, "context_length");
+  model::ModelScope source = scope_, longer = written;
+  source.values["context"] = longer.values["context"] = 2 * own;
+  if (compare_ropes(source, longer).ok()) return;
+  notes_.push_back(
+      fmt::format("{}: rotary positions are scaled for contexts of more than {} tokens, which GGUF "
+                  "has no place for; set `context` to no more",
+                  source_.path(), own));
 }
 
 bp_status GgufForm::open_file(const bp_host* host, const char*, bp_model_file** out, bp_error*) {

@@ -21,8 +21,8 @@ class GgufForm {
 
   // Dialect gguf. Lives as long as this object, which refers to the source.
   [[nodiscard]] model::ModelFile& file() { return *file_; }
-  // Tensors of the source that it leaves out, unknown to the architecture.
-  [[nodiscard]] const std::vector<std::string>& unused() const { return tensors_.unused(); }
+  // What of the source is not in it and only sometimes missed, a line each.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   GgufForm(model::ModelFile& source, model::ArchitectureChoice choice, const bp_threads* threads);
@@ -35,6 +35,9 @@ class GgufForm {
   Status give_divisors(const model::RopeSpec& spec, const model::RopeTable& table);
   Status plan_tensors(model::ModelScope& written);
   Status compare(const model::ModelScope& written);
+  [[nodiscard]] Status compare_ropes(const model::ModelScope& source,
+                                     const model::ModelScope& written) const;
+  void note_longer_contexts(const model::ModelScope& written);
   Result<model::RopeTable> rope_table(const model::RopeSpec& spec, const model::Scope& scope,
                                       bool is_written) const;
 
@@ -49,6 +52,7 @@ class GgufForm {
   std::map<std::string, uint32_t> of_source_, of_written_;  // weights; BP_NONE: absent
   GgufTensors tensors_;
   MetadataTable metadata_;
+  std::vector<std::string> notes_;
   std::vector<GgufTensor> planned_;
   std::vector<bp_tensor> table_;
   bp_host host_;

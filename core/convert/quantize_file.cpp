@@ -225,19 +225,9 @@ class FileQuantizer {
   std::vector<std::byte> piece_;
 };
 
-// What the model in its own form would have said when it was loaded.
-Result<QuantizeReport> with_notes(Result<QuantizeReport> report, const model::ModelFile& in,
-                                  GgufForm& form) {
-  if (!report.ok()) return report;
-  if (!form.unused().empty()) {
-    report->notes.push_back(
-        fmt::format("{}: {}; they are left out", in.path(), model::unused_text(form.unused())));
-  }
-  if (!form.file().metadata().contains("tokenizer.ggml.model")) {
-    report->notes.push_back(in.path() +
-                            " has neither tokenizer.json nor tokenizer.model, and the GGUF file "
-                            "therefore no tokenizer");
-  }
+Result<QuantizeReport> with_notes(Result<QuantizeReport> report,
+                                  const std::vector<std::string>& notes) {
+  if (report.ok()) report->notes.insert(report->notes.end(), notes.begin(), notes.end());
   return report;
 }
 
@@ -246,14 +236,14 @@ Result<QuantizeReport> with_notes(Result<QuantizeReport> report, const model::Mo
 Result<QuantizeReport> plan_quantize(model::ModelFile& in, const QuantizeOptions& options) {
   if (in.dialect() == "gguf") return FileQuantizer(in, options).plan();
   BP_ASSIGN(const auto form, GgufForm::create(in, options.folders, options.threads));
-  return with_notes(FileQuantizer(form->file(), options).plan(), in, *form);
+  return with_notes(FileQuantizer(form->file(), options).plan(), form->notes());
 }
 
 Result<QuantizeReport> quantize_file(model::ModelFile& in, const std::string& out,
                                      const QuantizeOptions& options) {
   if (in.dialect() == "gguf") return FileQuantizer(in, options).run(out);
   BP_ASSIGN(const auto form, GgufForm::create(in, options.folders, options.threads));
-  return with_notes(FileQuantizer(form->file(), options).run(out), in, *form);
+  return with_notes(FileQuantizer(form->file(), options).run(out), form->notes());
 }
 
 }  // namespace bp::convert

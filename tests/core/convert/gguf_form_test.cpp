@@ -204,29 +204,45 @@ TEST(GgufFormOfScaledWeightsTest, IsRefused) {
   }
 }
 
+std::vector<std::string> notes_of(const FakeModel& fake) {
+  QuantizeOptions options;
+  options.mixture = *quantize::find_mixture("F32");
+  options.folders = source_folders();
+  const auto source = fake.open();
+  EXPECT_TRUE(source.ok()) << source.status().message();
+  const auto report = plan_quantize(**source, options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? report->notes : std::vector<std::string>();
+}
+
+void expect_note(const FakeModel& fake, const std::string& part) {
+  const auto notes = notes_of(fake);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find(part), std::string::npos) << notes[0];
+}
+
 TEST(GgufFormNotesTest, SayWhatIsLeftOut) {
   FakeModel fake("huggingface");
   fill_hugging_face_llama(fake);
   fake.tensor("model.layers.1.self_attn.rotary_emb.inv_freq", {4});  // that is ignored
-  QuantizeOptions options;
-  options.mixture = *quantize::find_mixture("F32");
-  options.folders = source_folders();
-  const auto notes = [&] {
-    const auto source = fake.open();
-    const auto report = plan_quantize(**source, options);
-    EXPECT_TRUE(report.ok()) << report.status().message();
-    return report.ok() ? report->notes : std::vector<std::string>();
-  };
-  ASSERT_EQ(notes().size(), 1u);
-  EXPECT_NE(notes()[0].find("neither tokenizer.json nor tokenizer.model"), std::string::npos);
+  expect_note(fake, "neither tokenizer.json nor tokenizer.model");
   fake.metadata.string("tokenizer.huggingface.json", kTokenizer);
-  EXPECT_TRUE(notes().empty());
+  EXPECT_TRUE(notes_of(fake).empty());
   fake.tensor("model.layers.0.self_attn.gate.weight", {4}).tensor("model.scaler", {4});
-  ASSERT_EQ(notes().size(), 1u);
-  EXPECT_NE(notes()[0].find("that the architecture does not use: "
-                            "model.layers.0.self_attn.gate.weight, model.scaler; they are left"),
-            std::string::npos)
-      << notes()[0];
+  expect_note(fake,
+              "that the architecture does not use: model.layers.0.self_attn.gate.weight, "
+              "model.scaler; they are left");
+}
+
+TEST(GgufFormNotesTest, SayWhereDynamicScalingBegins) {
+  FakeModel fake("huggingface");
+  fill_hugging_face_llama(fake);
+  fake.metadata.string("tokenizer.huggingface.json", kTokenizer)
+      .string("config.rope_scaling.type", "dynamic")
+      .f64("config.rope_scaling.factor", 2);
+  expect_note(fake, "more than 64 tokens, which GGUF has no place for");
+  fake.metadata.string("config.rope_scaling.type", "linear");
+  EXPECT_TRUE(notes_of(fake).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufFormTest, ::testing::ValuesIn(all_families()),
