@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -181,6 +182,22 @@ TEST(GgufFormOfMinistral3Test, HasTheKeysOfItsQueriesAndPositions) {
   EXPECT_EQ(*metadata.get<std::string_view>("general.architecture"), "mistral3");
   EXPECT_EQ(*metadata.get<double>("mistral3.rope.scaling.yarn_log_multiplier"), 1);
   EXPECT_NEAR(*metadata.get<double>("mistral3.attention.temperature_scale"), 0.1, 1e-7);
+}
+
+// Which readers of GGUF multiply the usual magnitude by.
+TEST(GgufFormOfYarnTest, HasTheShareOfItsAttentionFactor) {
+  const json golden = family_golden("llama-yarn");
+  FakeModel fake("huggingface");
+  fill_family(fake, golden["huggingface"]["metadata"], golden["huggingface"]);
+  for (const double factor : {1.0, 1.5}) {
+    fake.metadata.f64("config.rope_parameters.attention_factor", factor);
+    const auto source = fake.open();
+    ASSERT_TRUE(source.ok()) << source.status().message();
+    const auto form = GgufForm::create(**source, source_folders(), nullptr);
+    ASSERT_TRUE(form.ok()) << form.status().message();
+    EXPECT_NEAR(*(*form)->file().metadata().get<double>("llama.rope.scaling.attn_factor"),
+                factor / (0.1 * std::log(4.0) + 1), 1e-6);
+  }
 }
 
 // In the words of a model that is loaded, whatever layer it is in.
