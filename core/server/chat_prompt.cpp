@@ -129,8 +129,9 @@ Json said_by_the_user(Json messages) {
     }
     out.push_back(std::move(message));
   }
-  const bool is_last = !said.empty() || out.empty();
-  if (is_last) out.push_back({{"role", "user"}, {"content", std::string(trim(said))}});
+  if (!said.empty() || out.empty()) {
+    out.push_back({{"role", "user"}, {"content", std::string(trim(said))}});
+  }
   return out;
 }
 
