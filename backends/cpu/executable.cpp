@@ -52,7 +52,7 @@ CpuExecutable::CpuExecutable(std::shared_ptr<const ProgramView> program,
 // An output has each of a step's tokens once at most.
 StageLimits CpuExecutable::limits() const {
   return {options_.max_step_tokens, std::min(options_.max_output_rows, options_.max_step_tokens),
-          &kernels_};
+          &kernels_, n_threads_};
 }
 
 Status CpuExecutable::prepare(Plan plan, uint64_t resident_bytes,

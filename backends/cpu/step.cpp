@@ -78,31 +78,42 @@ void Step::fail_bad_tokens() {
 void Step::work(uint32_t index, bp_team* team) {
   const Team& threads = *executable_.team_;
   const Worker worker{index, executable_.scratch(index)};
-  uint32_t phase = phase_.load(std::memory_order_acquire);
-  while (phase != kEnd) {
+  uint32_t word = phase_.load(std::memory_order_acquire);
+  while (word != kEnd) {
+    const uint32_t phase = word % kRound;
     const Stage& stage = *executable_.plan_.stages[phase / Stage::kPhases];
     Items items(executable_.shares_, phase, index);
     stage.run(context_, worker, phase % Stage::kPhases, items);
     if (items.n_taken() > 0 && executable_.shares_.complete(items.n_taken())) {
-      const bool is_end = open_from(phase + 1) == kEnd;
+      const bool is_end = open_after(phase) == kEnd;
       is_end ? threads.wake_all(team, phase_) : threads.wake(team, phase_);
     }
-    phase = threads.wait(team, index, phase_, phase);
+    word = threads.wait(team, index, phase_, word);
   }
+}
+
+uint32_t Step::open_after(uint32_t phase) {
+  if (!repeats_) return open_from(phase + 1);
+  ++context_.round;
+  return open_from(phase - 1);
 }
 
 uint32_t Step::open_from(uint32_t phase) {
   const auto end = static_cast<uint32_t>(executable_.plan_.stages.size()) * Stage::kPhases;
   for (; phase < end; ++phase) {
     const uint32_t stage = phase / Stage::kPhases, part = phase % Stage::kPhases;
-    if (part == 0) poll_stop(stage);
+    if (part == 0) {
+      poll_stop(stage);
+      context_.round = 0;
+    }
     if (!any_running()) break;
     if (part == 0) executable_.stream_.advance(stage);
     executable_.plan_.stages[stage]->begin(context_, part);
     const PhaseItems items = executable_.plan_.stages[stage]->items(context_, part);
     if (items.n == 0) continue;
+    repeats_ = items.repeats;
     executable_.shares_.open(phase, items.n, items.in_order);
-    phase_.store(phase, std::memory_order_release);
+    phase_.store(context_.round * kRound + phase, std::memory_order_release);
     return phase;
   }
   phase_.store(kEnd, std::memory_order_release);

@@ -21,6 +21,7 @@ class Step {
 
  private:
   static constexpr uint32_t kEnd = WorkShares::kMaxPhase;
+  static constexpr uint32_t kRound = kEnd + 1;  // in the word of a phase, so that none recurs soon
 
   void fail_bad_tokens();
   // Until the last phase is complete.
@@ -28,6 +29,8 @@ class Step {
   // Opens the first phase with items from `phase` on, and returns it; kEnd after the last. Nothing
   // else runs.
   uint32_t open_from(uint32_t phase);
+  // What comes after a phase that is complete.
+  uint32_t open_after(uint32_t phase);
   void poll_stop(uint32_t before_stage);
   void place_outputs();
   [[nodiscard]] bool can_write_direct(const PlanOutput& output, const bp_output& wanted) const;
@@ -46,7 +49,9 @@ class Step {
   std::vector<uint8_t> running_;  // [n_seqs] 0: the stages skip it
   uint32_t first_output_stage_;   // sequences stopped later are complete
   StepContext context_;
-  std::atomic<uint32_t> phase_{kEnd};  // the open one: stage * Stage::kPhases + phase of the stage
+  bool repeats_ = false;  // the open phase
+  // The open one: stage * Stage::kPhases + phase of the stage, and its round.
+  std::atomic<uint32_t> phase_{kEnd};
 };
 
 }  // namespace bp::cpu

@@ -149,15 +149,19 @@ void AttentionItem::gather(uint32_t span, bool continues, float* floats) {
   gather(span, gathered_at(floats));
 }
 
-void AttentionItem::fold(const float* floats) {
-  const size_t stride = gathered_floats(n_rows_, slot_);
-  const Range all = spans();
-  clear(total_);
-  for (uint32_t span = all.begin; span < all.end; ++span) {
-    auto* own = const_cast<float*>(floats) + (span - all.begin) * stride;
-    fold(gathered_at(own), total_);
+void AttentionItem::fold(Range nth, const Folded& folded) {
+  const uint32_t n = spans().end - spans().begin;
+  if (n == 1) return finish(gathered_at(folded.spans));
+  if (nth.end < n) total_ = gathered_at(folded.after);
+  if (nth.begin == 0) {
+    clear(total_);
+  } else {
+    std::copy_n(folded.before, gathered_floats(n_rows_, slot_), total_.rows);
   }
-  finish(total_);
+  for (uint32_t i = 0; i < nth.end - nth.begin; ++i) {
+    fold(gathered_at(folded.spans + i * folded.stride), total_);
+  }
+  if (nth.end == n) finish(total_);
 }
 
 void AttentionItem::load_queries() {

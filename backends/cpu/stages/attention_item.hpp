@@ -49,7 +49,17 @@ class AttentionItem {
   // another, into the output. continues: the scratch's last item was the span before, of the same
   // place.
   void gather(uint32_t span, bool continues, float* floats);
-  void fold(const float* floats);
+
+  // Spans as they lie one after another, and what is folded of those before them and with them,
+  // where there are others before or after.
+  struct Folded {
+    float* spans;
+    size_t stride;
+    const float* before;
+    float* after;
+  };
+  // nth: which of the place's spans.
+  void fold(Range nth, const Folded& folded);
 
   // Spans that the rows of the tokens attend to.
   static Range spans(const AttentionSpec& spec, const bp_batch& batch, uint32_t sequence,

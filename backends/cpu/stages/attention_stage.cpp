@@ -15,7 +15,11 @@ constexpr uint32_t kMaxOwnWrites = 4;
 
 // With fewer items a worker, long sequences are split and items have fewer rows.
 constexpr uint32_t kItemsPerWorker = 8;
-constexpr size_t kSplitFloats = size_t{512} << 10;  // of all spans of a step
+
+// Room for what the spans of a round gather, and for so many a worker at least. What is folded of a
+// head whose spans go on in the next round is carried there, from one of two places to the other.
+constexpr size_t kSplitFloats = size_t{512} << 10;
+constexpr uint32_t kSpansPerWorker = 4, kCarried = 2;
 
 constexpr uint32_t kWriteItems = 64;
 
@@ -123,8 +127,14 @@ Range AttentionStage::filled(const StepContext& step, uint32_t sequence) {
   return {(end - n_new(*step.batch, sequence)) / block_size, end / block_size};
 }
 
-size_t AttentionStage::shared_bytes(const StageLimits&) const {
-  return spec_.attends ? kSplitFloats * sizeof(float) : 0;
+size_t AttentionStage::shared_bytes(const StageLimits& limits) const {
+  return spec_.attends ? shared_floats(limits.n_workers) * sizeof(float) : 0;
+}
+
+size_t AttentionStage::shared_floats(uint32_t n_workers) const {
+  const size_t span_floats = AttentionItem::gathered_floats(kMaxOwnWrites * group(), slot_);
+  const size_t n = n_workers == 1 ? 0 : size_t{kSpansPerWorker} * n_workers + kCarried;
+  return std::max(kSplitFloats, n * span_floats);
 }
 
 bool AttentionStage::items_write(const bp_batch& batch) const {
@@ -148,13 +158,15 @@ PhaseItems AttentionStage::items(const StepContext& step, uint32_t phase) const 
     return {n * slot_.n_kv_heads};
   }
   if (!spec_.attends) return {};
-  const bool by_spans = splits(step);
-  if (phase == 2) return {by_spans ? batch.n_seqs * slot_.n_kv_heads : 0};
+  const Split parts = split(step);
+  const Range round = parts.of_round(step.round);
+  if (phase == 2) {
+    return {parts.n > 0 ? batch.n_seqs * slot_.n_kv_heads : 0, false, round.end < parts.n};
+  }
+  if (parts.n > 0) return {round.end - round.begin};
   const uint32_t chunk = chunk_tokens(step);
   uint32_t n = 0;
-  for (uint32_t s = 0; s < batch.n_seqs; ++s) {
-    n += by_spans ? n_spans(step, s) : n_chunks(batch, s, chunk);
-  }
+  for (uint32_t s = 0; s < batch.n_seqs; ++s) n += n_chunks(batch, s, chunk);
   // Many rows: the longest items first. Few, which memory bounds: neighbours to one worker, whose
   // kernels ask for the next head while they read one.
   return {n * slot_.n_kv_heads, longest_query(batch) > kMaxOwnWrites};
@@ -168,7 +180,7 @@ void AttentionStage::run(const StepContext& step, const Worker& worker, uint32_t
     fold_items(step, worker, items);
   } else if (phase == 3) {
     pack_items(step, worker, items);
-  } else if (splits(step)) {
+  } else if (split(step).n > 0) {
     gather_items(step, worker, items);
   } else {
     attend_items(step, worker, items);
@@ -233,69 +245,72 @@ Range AttentionStage::spans(const StepContext& step, uint32_t sequence) const {
   return AttentionItem::spans(spec_, *step.batch, sequence, tokens);
 }
 
-size_t AttentionStage::span_floats(const StepContext& step, uint32_t sequence) const {
-  return AttentionItem::gathered_floats(n_new(*step.batch, sequence) * group(), slot_);
-}
-
-size_t AttentionStage::all_spans_floats(const StepContext& step, uint32_t sequence) const {
-  return size_t{n_spans(step, sequence)} * slot_.n_kv_heads * span_floats(step, sequence);
-}
-
-bool AttentionStage::splits(const StepContext& step) const {
+AttentionStage::Split AttentionStage::split(const StepContext& step) const {
   const bp_batch& batch = *step.batch;
-  const uint32_t n_items = batch.n_seqs * slot_.n_kv_heads;
-  if (step.n_workers == 1 || n_items >= kItemsPerWorker * step.n_workers ||
-      longest_query(batch) > kMaxOwnWrites) {
-    return false;
+  const uint32_t longest = longest_query(batch);
+  if (step.n_workers == 1 || batch.n_seqs * slot_.n_kv_heads >= kItemsPerWorker * step.n_workers ||
+      longest > kMaxOwnWrites) {
+    return {};
   }
-  size_t floats = 0;
-  uint32_t most = 0;
+  uint32_t n = 0, most = 0;
   for (uint32_t s = 0; s < batch.n_seqs; ++s) {
     most = std::max(most, n_spans(step, s));
-    floats += all_spans_floats(step, s);
+    n += n_spans(step, s) * slot_.n_kv_heads;
   }
-  return most > 1 && floats <= kSplitFloats;
+  if (most <= 1) return {};
+  const size_t span_floats = AttentionItem::gathered_floats(longest * group(), slot_);
+  const auto n_fit = static_cast<uint32_t>(shared_floats(step.n_workers) / span_floats) - kCarried;
+  // Of several rounds, as many for each worker.
+  return {n, n <= n_fit ? n : n_fit / step.n_workers * step.n_workers, span_floats};
 }
 
-// Items are sequences in order, then heads, then spans, as what they gather lies in shared memory.
+// The round is another once these items are complete, so it is read when one has been taken.
 void AttentionStage::gather_items(const StepContext& step, const Worker& worker,
                                   Items& items) const {
   const bp_batch& batch = *step.batch;
   const bool writes = items_write(batch);
+  const Split parts = split(step);
   auto* const scratch = reinterpret_cast<float*>(worker.scratch);
+  auto* const gathered = reinterpret_cast<float*>(step.shared);
   ItemsBySequence all([&](uint32_t s) { return n_spans(step, s) * slot_.n_kv_heads; });
   uint32_t last = kNoItem;
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
-    const uint32_t item = all.seek(next), s = all.sequence();
+    const uint32_t item = all.seek(parts.of_round(step.round).begin + next), s = all.sequence();
     if (step.running[s] == 0) continue;
     const uint32_t n = n_spans(step, s), nth = item % n, span = spans(step, s).begin + nth;
     const bool continues = nth > 0 && next == last + 1;
     AttentionItem::Place place = whole(batch, s, item / n);
     place.writes = writes;
     AttentionItem(spec_, slot_, step, place, scratch)
-        .gather(span, continues, gathered_of(step, s) + item * span_floats(step, s));
+        .gather(span, continues, gathered + next * parts.span_floats);
     last = next;
   }
 }
 
-// What the spans of a sequence gather, before which that of others lies.
-float* AttentionStage::gathered_of(const StepContext& step, uint32_t sequence) const {
-  auto* floats = reinterpret_cast<float*>(step.shared);
-  for (uint32_t s = 0; s < sequence; ++s) {
-    floats += all_spans_floats(step, s);
-  }
-  return floats;
-}
-
-// Items are sequences in order, then heads.
+// Items are sequences in order, then heads, of which those whose spans are of other rounds are
+// none.
 void AttentionStage::fold_items(const StepContext& step, const Worker& worker, Items& items) const {
+  const Split parts = split(step);
+  auto* const gathered = reinterpret_cast<float*>(step.shared);
+  const auto carried = [&](uint32_t round) {  // to the next one
+    return gathered + (parts.n_of_round + round % kCarried) * parts.span_floats;
+  };
   for (uint32_t next; (next = items.next()) != WorkShares::kNone;) {
     const uint32_t s = next / slot_.n_kv_heads, head = next % slot_.n_kv_heads;
-    if (n_spans(step, s) == 0 || step.running[s] == 0) continue;
-    const size_t size = span_floats(step, s);
+    if (step.running[s] == 0) continue;
+    const Range round = parts.of_round(step.round);
+    uint32_t first = head * n_spans(step, s);
+    for (uint32_t before = 0; before < s; ++before) {
+      first += n_spans(step, before) * slot_.n_kv_heads;
+    }
+    const uint32_t begin = std::max(first, round.begin);
+    const uint32_t end = std::min(first + n_spans(step, s), round.end);
+    if (begin >= end) continue;
     AttentionItem(spec_, slot_, step, whole(*step.batch, s, head),
                   reinterpret_cast<float*>(worker.scratch))
-        .fold(gathered_of(step, s) + head * n_spans(step, s) * size);
+        .fold({begin - first, end - first},
+              {gathered + (begin - round.begin) * parts.span_floats, parts.span_floats,
+               carried(step.round + kCarried - 1), carried(step.round)});
   }
 }
 

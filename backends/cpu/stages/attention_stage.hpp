@@ -13,7 +13,8 @@ class AttentionStage : public Stage {
   // Opens the blocks that are written.
   void begin(const StepContext& step, uint32_t phase) const override;
   // Phase 0 writes, unless the items of phase 1 do, which attend; phase 2 folds the spans that
-  // phase 1 gathered apart; phase 3 packs the blocks that have become full.
+  // phase 1 gathered apart, in rounds where what they gather does not fit into shared memory; phase
+  // 3 packs the blocks that have become full.
   [[nodiscard]] PhaseItems items(const StepContext& step, uint32_t phase) const override;
   void run(const StepContext& step, const Worker& worker, uint32_t phase,
            Items& items) const override;
@@ -27,8 +28,16 @@ class AttentionStage : public Stage {
 
   void attend_items(const StepContext& step, const Worker& worker, Items& items) const;
 
-  // Whether the spans of a sequence are items of their own, for each KV head.
-  [[nodiscard]] bool splits(const StepContext& step) const;
+  // The spans of sequences in order, then heads, as items of their own, round by round.
+  struct Split {
+    uint32_t n = 0;           // of all rounds; 0: spans are no items
+    uint32_t n_of_round = 0;  // but the last, which may have fewer
+    size_t span_floats = 0;   // room for what one of them gathers
+    [[nodiscard]] Range of_round(uint32_t round) const {
+      return {std::min(n, round * n_of_round), std::min(n, (round + 1) * n_of_round)};
+    }
+  };
+  [[nodiscard]] Split split(const StepContext& step) const;
   void gather_items(const StepContext& step, const Worker& worker, Items& items) const;
   void fold_items(const StepContext& step, const Worker& worker, Items& items) const;
   [[nodiscard]] Range spans(const StepContext& step, uint32_t sequence) const;
@@ -36,10 +45,7 @@ class AttentionStage : public Stage {
     const Range own = spans(step, sequence);
     return own.end - own.begin;
   }
-  [[nodiscard]] float* gathered_of(const StepContext& step, uint32_t sequence) const;
-  // What one span of a head gathers, and all spans of all heads.
-  [[nodiscard]] size_t span_floats(const StepContext& step, uint32_t sequence) const;
-  [[nodiscard]] size_t all_spans_floats(const StepContext& step, uint32_t sequence) const;
+  [[nodiscard]] size_t shared_floats(uint32_t n_workers) const;
 
   void pack_items(const StepContext& step, const Worker& worker, Items& items) const;
   // Blocks of a sequence, by their number in it, that are full from this step on.

@@ -37,6 +37,7 @@ struct StepContext {
   uint8_t* shared = nullptr;                           // the stage's shared memory
   std::span<const uint8_t> running;                    // [n_seqs] 0: skip the sequence
   uint32_t n_workers = 1;
+  uint32_t round = 0;  // how often phases have been repeated; items alone may read it
   bool weights_are_streamed = false;  // mapped ones do not all fit into memory
 
   [[nodiscard]] uint32_t n_rows(uint32_t rows, uint32_t output) const {
@@ -93,12 +94,15 @@ struct Worker {
 struct PhaseItems {
   uint32_t n = 0;         // at most WorkShares::kMaxItems; 0: the phase is left out
   bool in_order = false;  // the first items are the longest
+  // Once they are complete the phase before and this one come again, in the next round.
+  bool repeats = false;
 };
 
 struct StageLimits {
   uint32_t max_tokens;
   uint32_t max_output_rows;
   const Kernels* kernels;
+  uint32_t n_workers = 1;
   [[nodiscard]] uint32_t max_rows(const RowCount& count) const {
     return std::min(count.most, count.rows == BP_ROWS_TOKENS ? max_tokens : max_output_rows);
   }

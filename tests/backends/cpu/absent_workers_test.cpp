@@ -94,6 +94,76 @@ std::vector<float> logits_of_long_sequences(const bp_host* host) {
   return batch.output(0);
 }
 
+// Heads of one op attention whose values are so wide that what is gathered of a few spans fills the
+// memory for it.
+struct WideAttention {
+  static constexpr uint32_t kHeads = 50, kKvHeads = 2, kKeyDim = 32, kValueDim = 512, kIds = 16;
+  static constexpr uint32_t kOut = kHeads * kValueDim;
+  WideAttention() {
+    builder.add_kv_slot({builder.add_kv_group(), kKvHeads, kKeyDim, kValueDim});
+    const auto rows = [this](const char* name, uint32_t width) {
+      return builder.add_table_rows(width, normal_values(name, size_t{kIds} * width));
+    };
+    bp_attr_attention attention{};
+    attention.n_heads = kHeads, attention.n_kv_heads = kKvHeads;
+    attention.head_dim = kKeyDim, attention.v_head_dim = kValueDim;
+    attention.writes_kv = attention.causal = 1;
+    attention.scale = 0.2f;
+    const uint32_t out = builder.add_value(kOut);
+    const std::vector<uint32_t> inputs = {rows("q", kHeads * kKeyDim),
+                                          rows("k", kKvHeads * kKeyDim),
+                                          rows("v", kKvHeads * kValueDim)};
+    builder.add_op(BP_OP_ATTENTION, inputs, {out}, {}, ProgramBuilder::attributes(attention));
+    builder.add_selected_output(out);
+  }
+  ProgramBuilder builder;
+};
+
+// Of four tokens of a long sequence, and of one of a shorter one. Their tables name the same few
+// blocks again and again, for their last ones.
+std::vector<float> rows_of_wide_attention(const bp_host* host, uint32_t n_threads) {
+  constexpr uint32_t kLong = 18 * 512, kShort = 3 * 512, kFilled = 5, kTokens = 64;
+  WideAttention attention;
+  const auto backends = cpu_factories();  // the last but one has the most instructions
+  BackendSession session(*backends[backends.size() - 2].factory, host);
+  bp_compile_options options = BackendSession::default_options();
+  options.n_threads = n_threads;
+  options.max_context = kLong + 4;
+  options.max_step_tokens = options.max_output_rows = kTokens;
+  session.compile(attention.builder.build(), options, kFilled + 3);
+  for (uint32_t b = 0; b < kFilled; ++b) {
+    std::vector<int32_t> tokens(kTokens);
+    for (uint32_t i = 0; i < kTokens; ++i) tokens[i] = static_cast<int32_t>((i * i + b) % 16);
+    BatchBuilder batch;
+    batch.add_sequence(tokens, 0, {static_cast<int32_t>(b + 1)});
+    EXPECT_TRUE(session.run(batch.build()).ok());
+  }
+  const auto blocks = [](uint32_t n_cached, int32_t last) {
+    std::vector<int32_t> all(n_cached / kTokens);
+    for (uint32_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(1 + i % kFilled);
+    all.push_back(last);
+    return all;
+  };
+  BatchBuilder batch;
+  batch.add_sequence({3, 1, 4, 1}, kLong, blocks(kLong, kFilled + 1));
+  batch.add_sequence({5}, kShort, blocks(kShort, kFilled + 2));
+  batch.add_output(0, {0, 1, 2, 3, 4}, WideAttention::kOut);
+  EXPECT_TRUE(session.run(batch.build()).ok());
+  return batch.output(0);
+}
+
+// Spans of which a head's may be gathered in three rounds, or those of two heads in one.
+TEST(AbsentWorkers, TakeRoundsOfSpansInAnyOrder) {
+  const std::vector<float> expected = rows_of_wide_attention(nullptr, 1);
+  for (const uint32_t n_threads : {2u, 3u}) {
+    EXPECT_EQ(rows_of_wide_attention(nullptr, n_threads), expected) << n_threads;
+  }
+  for (const auto& order : {std::vector<uint32_t>{1, 0}, {0}}) {
+    const OneAfterAnother team(2, order);
+    EXPECT_EQ(rows_of_wide_attention(team.host(), 2), expected);
+  }
+}
+
 TEST(AbsentWorkers, TakeSpansOfSequencesInAnyOrder) {
   const OneAfterAnother alone(1, {0});
   const std::vector<float> expected = logits_of_long_sequences(alone.host());

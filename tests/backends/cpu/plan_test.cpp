@@ -64,8 +64,11 @@ uint32_t phases_of_decode(const Plan& plan, const Kernels& kernels, KvCache kv, 
   step.n_workers = 2;
   uint32_t n = 0;
   for (const auto& stage : plan.stages) {
+    step.round = 0;
     for (uint32_t phase = 0; phase < Stage::kPhases; ++phase) {
-      n += stage->items(step, phase).n > 0 ? 1 : 0;
+      const PhaseItems items = stage->items(step, phase);
+      n += items.n > 0 ? 1 : 0;
+      if (items.repeats) ++step.round, phase -= 2;
     }
   }
   return n;
@@ -83,6 +86,10 @@ TEST_F(PlanTest, ALayerOfADecodeStepTakesFivePhases) {
     EXPECT_GT(phases(17), plan.stages.size());
     // What two workers have gathered of a sequence is folded afterwards.
     EXPECT_EQ(phases(1, 4000), plan.stages.size() + conformance::TinyLlama::kLayers);
+    // By rounds, where there is no room for all that they gather.
+    constexpr uint32_t kRounds = 3;
+    EXPECT_EQ(phases(1, 3'000'000),
+              plan.stages.size() + conformance::TinyLlama::kLayers * (2 * kRounds - 1));
   }
 }
 
