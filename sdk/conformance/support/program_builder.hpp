@@ -68,6 +68,23 @@ class ProgramBuilder {
     return static_cast<uint32_t>(weights_.size() - 1);
   }
 
+  // Puts gap_bytes between the rows of a weight, which are NaN to whoever reads them as floats or
+  // scales; the last row ends with its last value.
+  void spread_rows(uint32_t weight, uint64_t gap_bytes) {
+    is_built_ = false;
+    StoredWeight& stored = weights_[weight];
+    const uint64_t row = stored.part.row_stride_bytes, n_rows = stored.part.n_bytes / row;
+    const std::vector<uint64_t> dense = std::move(stored.bytes);
+    stored.part.row_stride_bytes = row + gap_bytes;
+    stored.part.n_bytes = (n_rows - 1) * stored.part.row_stride_bytes + row;
+    stored.bytes.assign((stored.part.n_bytes + 15) / 16 * 2, ~uint64_t{0});
+    stored.part.data = stored.bytes.data();
+    for (uint64_t r = 0; r < n_rows; ++r) {
+      std::memcpy(reinterpret_cast<uint8_t*>(stored.bytes.data()) + r * (row + gap_bytes),
+                  reinterpret_cast<const uint8_t*>(dense.data()) + r * row, row);
+    }
+  }
+
   template <class A>
   static AttributeBuffer attributes(A value) {
     value.struct_size = sizeof(A);

@@ -164,8 +164,11 @@ void CaseProgram::fill_weights() {
       std::mt19937 engine(seed_of(seed(slot.name)));
       uint64_t n_elements = 1;
       for (const uint64_t dim : dims) n_elements *= dim;
-      weights_[name] = builder_.add_encoded_weight(name, dtype, dims,
-                                                   random_blocks(dtype, n_elements, engine));
+      weights_[name] =
+          builder_.add_encoded_weight(name, dtype, dims, random_blocks(dtype, n_elements, engine));
+    }
+    if (dims.size() > 1 && case_.row_gap_bytes > 0) {
+      builder_.spread_rows(weights_[name], case_.row_gap_bytes);
     }
   }
 }

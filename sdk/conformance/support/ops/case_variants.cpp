@@ -121,6 +121,28 @@ void add_super_blocks(const OpSpec& spec, const OpSchema& schema, std::vector<De
   out.push_back({c});
 }
 
+bool has_matrix(const OpSpec& spec) {
+  return std::any_of(spec.weights.begin(), spec.weights.end(), [](const SpecSlot& slot) {
+    return slot.shape.find(',') != std::string::npos;
+  });
+}
+
+// Rows of matrices apart, as in a file that pads them: at addresses that are aligned to floats and
+// to nothing more.
+void add_row_gaps(const OpSpec& spec, std::vector<DerivedCase>& out) {
+  if (!has_matrix(spec)) return;
+  OpCase c = *std::max_element(  // of most types
+      spec.cases.begin(), spec.cases.end(),
+      [](const OpCase& a, const OpCase& b) { return a.dtypes.size() < b.dtypes.size(); });
+  for (const bp_dtype dtype : all_dtypes(spec)) {
+    const bool is_there = std::find(c.dtypes.begin(), c.dtypes.end(), dtype) != c.dtypes.end();
+    if (!is_there && !is_block_quantised(dtype)) c.dtypes.push_back(dtype);
+  }
+  c.row_gap_bytes = 20;
+  c.name = "row-gaps";
+  out.push_back({c});
+}
+
 // An eps that matters beside values of about 1.
 void add_large_eps(const OpSpec& spec, std::vector<DerivedCase>& out) {
   for (const char* attribute : {"eps", "norm_eps"}) {
@@ -200,6 +222,7 @@ std::vector<DerivedCase> derived_cases(const OpSpec& spec) {
   add_widths(spec, *schema, out);
   add_block_types(spec, out);
   add_super_blocks(spec, *schema, out);
+  add_row_gaps(spec, out);
   add_large_eps(spec, out);
   if (spec.name == BP_OP_ATTENTION || spec.name == BP_OP_ATTEND) add_contexts(spec, out);
   if (spec.name == BP_OP_ROPE || spec.name == BP_OP_ROTATE) add_positions(spec, out);
@@ -213,12 +236,6 @@ std::string kebab(std::string text) {
             : '-';
   }
   return text;
-}
-
-bool has_matrix(const OpSpec& spec) {
-  return std::any_of(spec.weights.begin(), spec.weights.end(), [](const SpecSlot& slot) {
-    return slot.shape.find(',') != std::string::npos;
-  });
 }
 
 void add_variants(const OpSpec& spec, const DerivedCase& derived, std::vector<CaseVariant>& out) {

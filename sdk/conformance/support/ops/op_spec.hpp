@@ -52,6 +52,7 @@ struct OpCase {
   bool selects = false;
   uint64_t repeat = 1;
   bp_dtype last_weights = BP_DTYPE_NONE;  // of the last matrix, where it is not the others'
+  uint64_t row_gap_bytes = 0;             // between the rows of matrices
 };
 
 struct OpSpec {

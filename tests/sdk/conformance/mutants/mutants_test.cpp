@@ -42,6 +42,7 @@ constexpr Mutant kMutants[] = {
     {"bias-forgotten", "ops-linear-bias-f32", "it equals the result without bias"},
     {"last-scale-ignored", "ops-linear-quantised-q8-0",
      "linear, case quantised, weights q8_0.*row 0"},
+    {"row-gaps-ignored", "ops-linear-row-gaps-q8-0", "linear, case row-gaps, weights q8_0.*row 0"},
     {"eps-ignored", "ops-norm-rms-large-eps", "it equals the result with eps = 0"},
     {"sinks-forgotten", "ops-attention-sinks-softcap-f32", "it equals the result without sinks"},
     {"slopes-forgotten", "ops-attention-slopes-f32", "it equals the result without slopes"},

@@ -45,11 +45,11 @@ bool is_product(const OpCall& call) {
   return call.kind() == BP_OP_LINEAR || call.kind() == BP_OP_MATMUL;
 }
 
-void multiply(const OpCall& call, const float* bias) {
+void multiply(const OpCall& call, const float* bias, const WeightRows& weight) {
   const Matrix x = call.input(0), y = call.output(0);
   std::vector<float> scratch(x.width);
   for (uint64_t o = 0; o < y.width; ++o) {
-    const float* row = call.weight(0)->row(o, scratch.data());
+    const float* row = weight.row(o, scratch.data());
     for (uint64_t t = 0; t < x.n_rows; ++t) {
       y.row(t)[o] =
           static_cast<float>(dot(x.row(t), row, x.width) + (bias == nullptr ? 0 : bias[o]));
@@ -58,6 +58,9 @@ void multiply(const OpCall& call, const float* bias) {
   if (call.kind() != BP_OP_LINEAR) return;
   const auto a = call.attributes<bp_attr_linear>();
   for (float& value : y.all()) value = static_cast<float>(activate(a.activation, value));
+}
+void multiply(const OpCall& call, const float* bias) {
+  multiply(call, bias, *call.weight(0));
 }
 const float* bias_of(const OpCall& call) {
   return call.kind() == BP_OP_LINEAR ? call.vector(1) : nullptr;
@@ -125,6 +128,13 @@ void multiply_without_last_scale(const OpCall& call) {
   }
 }
 
+// Rows as if they stood one after another.
+void multiply_without_gaps(const OpCall& call) {
+  bp_weight_part part = *data_part(call.program().weights()[call.op().weights[0]]);
+  part.row_stride_bytes = row_bytes(part.dtype, part.dims[part.n_dims - 1]);
+  multiply(call, bias_of(call), WeightRows(part));
+}
+
 // A kernel for many sequences that rounds its results.
 void multiply_by_batch(const OpCall& call) {
   multiply(call, bias_of(call));
@@ -190,6 +200,7 @@ struct ProductMistake {
 constexpr ProductMistake kProductMistakes[] = {
     {"bias-forgotten", [](const OpCall& call) { multiply(call, nullptr); }},
     {"last-scale-ignored", multiply_without_last_scale},
+    {"row-gaps-ignored", multiply_without_gaps},
     {"depends-on-batch", multiply_by_batch},
     {"nan-in-every-row", multiply_with_common_scale},
     {"shared-scratch", multiply_in_shared_scratch},
