@@ -149,15 +149,15 @@ Status CpuExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
   limits.n_state_slots = states_.n_slots();
   limits.n_state_entries = states_.n_entries();
   BP_TRY(validate_batch(batch, limits));
+  BP_TRY(in_flight_.expect_none());
   Step(*this, batch).run();
   if (plan_.kernel_failure != nullptr) BP_TRY(plan_.kernel_failure->take());
-  ticket = ++last_ticket_;
+  ticket = in_flight_.begin();
   return {};
 }
 
 Status CpuExecutable::collect(uint64_t ticket) {
-  if (ticket != 0 && ticket == last_ticket_) return {};
-  return invalid_argument("no step has the ticket " + std::to_string(ticket));
+  return in_flight_.collect(ticket);
 }
 
 }  // namespace bp::cpu

@@ -14,6 +14,7 @@
 #include "backplane/backend.hpp"
 #include "backplane/kv_images.hpp"
 #include "backplane/program_view.hpp"
+#include "backplane/single_step.hpp"
 
 namespace bp::cpu {
 
@@ -72,7 +73,7 @@ class CpuExecutable : public Executable {
   size_t scratch_bytes_ = 0;  // of a worker
   size_t buffers_begin_ = 0;
   WorkShares shares_;
-  uint64_t last_ticket_ = 0;
+  SingleStep in_flight_;
 };
 
 }  // namespace bp::cpu

@@ -124,13 +124,14 @@ Status ReferenceExecutable::validate(const bp_batch& batch) const {
 
 Status ReferenceExecutable::submit(const bp_batch& given, uint64_t& ticket) {
   BP_TRY(validate(given));
+  BP_TRY(in_flight_.expect_none());
   bp_batch batch = given;
   take_chosen(batch);
   for (uint32_t i = 0; i < batch.n_block_ops; ++i) apply(batch.block_ops[i]);
   Step step(batch, program_, kv_, states_, workers_);
   BP_TRY(run_ops(step));
   write_outputs(step);
-  ticket = ++last_ticket_;
+  ticket = in_flight_.begin();
   return {};
 }
 
@@ -171,8 +172,7 @@ void ReferenceExecutable::apply(const bp_block_op& op) {
 }
 
 Status ReferenceExecutable::collect(uint64_t ticket) {
-  if (ticket == last_ticket_ && ticket != 0) return {};
-  return invalid_argument("no step has the ticket " + std::to_string(ticket));
+  return in_flight_.collect(ticket);
 }
 
 Status ReferenceExecutable::run_op(const OpCall& call) {

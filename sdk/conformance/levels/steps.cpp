@@ -236,6 +236,7 @@ void add_steps_tests(Subject&, Tests& tests) {
   add_transfer_steps_tests(tests);
   add_sampling_steps_tests(tests);
   add_chosen_steps_tests(tests);
+  add_in_flight_steps_tests(tests);
 }
 
 }  // namespace bp::conformance

@@ -12,6 +12,8 @@ void add_state_steps_tests(Tests& tests);
 void add_transfer_steps_tests(Tests& tests);
 // What the backend makes of rows of logits itself.
 void add_sampling_steps_tests(Tests& tests);
+// As many steps in flight as memory says.
+void add_in_flight_steps_tests(Tests& tests);
 // Steps that begin with what the step before chose.
 void add_chosen_steps_tests(Tests& tests);
 

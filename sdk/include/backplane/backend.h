@@ -4,9 +4,10 @@
  *     destroy_executable and destroy. Each executable has its own KV memory.
  *  2. The backend owns KV memory and its layout; the host owns block ids 1..n_blocks-1 (0 is the null
  *     block, whose memory the backend also allocates).
- *  3. A synchronous backend does its work in submit. At most one step of an executable is in flight
- *     unless bp_memory_info says more; then a submit beyond that gives INVALID_ARGUMENT. Steps are
- *     collected in the order of submit.
+ *  3. A synchronous backend does its work in submit. No more than bp_memory_info.max_in_flight steps
+ *     of an executable are in flight, from submit to collect: a submit beyond that, be it the second
+ *     to a synchronous backend, gives INVALID_ARGUMENT and changes nothing. Steps are collected in the
+ *     order of submit.
  *  4. A NaN is data, never an error. A step that fails leaves all KV and state outside its own writes
  *     intact.
  *  5. Results must not depend on what else is in the batch beyond the bounds of the op specs.

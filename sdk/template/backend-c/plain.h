@@ -42,6 +42,7 @@ struct bp_executable {
   float* vector;         /* a decoded weight of one dimension */
   uint32_t* sequence_of; /* [max_step_tokens] */
   uint64_t last_ticket;
+  int is_in_flight; /* its step, until it is collected */
 };
 
 /* One op of one step. */

@@ -60,9 +60,12 @@ static bp_status warm_up(bp_executable* e, const bp_progress* progress, bp_error
 }
 
 static bp_status collect(bp_executable* e, uint64_t ticket, bp_error* error) {
-  if (ticket != 0 && ticket == e->last_ticket) return BP_OK;
-  return fail(error, BP_INVALID_ARGUMENT, "no step has the ticket %llu",
-              (unsigned long long)ticket);
+  if (!e->is_in_flight || ticket != e->last_ticket) {
+    return fail(error, BP_INVALID_ARGUMENT, "no step in flight has the ticket %llu",
+                (unsigned long long)ticket);
+  }
+  e->is_in_flight = 0;
+  return BP_OK;
 }
 
 static const bp_backend_factory factory = {

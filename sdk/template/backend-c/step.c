@@ -90,6 +90,7 @@ static bp_status check_batch(const bp_executable* e, const bp_batch* b, bp_error
   const bp_compile_options* limits = &e->options;
   if (b->required != 0) return fail(error, BP_UNSUPPORTED, "the batch requires an unknown feature");
   if (!e->is_allocated) return fail(error, BP_INVALID_ARGUMENT, "kv_allocate comes before a step");
+  if (e->is_in_flight) return fail(error, BP_INVALID_ARGUMENT, "a step waits to be collected");
   if (b->n_tokens > limits->max_step_tokens || b->n_seqs > limits->max_sequences) {
     return fail(error, BP_INVALID_ARGUMENT, "%u tokens of %u sequences, the limits are %u and %u",
                 b->n_tokens, b->n_seqs, limits->max_step_tokens, limits->max_sequences);
@@ -207,5 +208,6 @@ bp_status run_step(bp_executable* e, const bp_batch* batch, uint64_t* ticket, bp
   for (uint32_t i = 0; i < e->program.n_ops && poll_stop(&b); ++i) run_op(e, &b, &e->ops[i]);
   if (poll_stop(&b)) write_outputs(e, &b);
   *ticket = ++e->last_ticket;
+  e->is_in_flight = 1;
   return BP_OK;
 }

@@ -106,7 +106,9 @@ Status MutantExecutable::submit(const bp_batch& batch, uint64_t& ticket) {
     return internal_error("no context on this thread");
   }
   if (is("leak-in-step")) leak();
+  if (is("steps-uncounted")) static_cast<void>(Base::collect(last_ticket_));
   BP_TRY(Base::submit(batch, ticket));
+  last_ticket_ = ticket;
   if (is("rounding-changed")) std::fesetround(FE_UPWARD);
   if (is("write-past-row")) write_past_rows(batch);
   if (is("greatest-of-a-half")) tell_greatest_of_half(batch);
@@ -136,6 +138,7 @@ Status MutantExecutable::submit_then_block_ops(bp_batch batch, uint64_t& ticket)
   bp_batch ops_alone = batch;
   batch.n_block_ops = 0;
   BP_TRY(Base::submit(batch, ticket));
+  BP_TRY(Base::collect(ticket));
   const uint32_t query_start = 0;
   ops_alone.n_tokens = ops_alone.n_seqs = ops_alone.n_outputs = 0;
   ops_alone.query_start = &query_start;
@@ -224,7 +227,8 @@ Status MutantExecutable::clear_block(uint32_t group, int32_t block) {
   batch.query_start = &query_start;
   batch.seq_status = &seq_status;
   uint64_t ticket = 0;
-  return Base::submit(batch, ticket);
+  BP_TRY(Base::submit(batch, ticket));
+  return Base::collect(ticket);
 }
 
 namespace {

@@ -53,6 +53,7 @@ class MutantExecutable final : public reference::ReferenceExecutable {
 
   std::string mutation_;
   int32_t n_blocks_ = 0;
+  uint64_t last_ticket_ = 0;
   std::thread::id creator_ = std::this_thread::get_id();
 };
 

@@ -68,6 +68,8 @@ constexpr Mutant kMutants[] = {
     {"second-output-unwritten", "steps-output-rows", "program output 1: row 0 was not written"},
     {"block-ops-reversed", "steps-chained-block-ops", "a decode after copies of copies"},
     {"block-ops-after-step", "steps-cleared-block", "a decode over a cleared block"},
+    {"steps-uncounted", "steps-in-flight",
+     "a submit beyond max_in_flight, which is 1, must give INVALID_ARGUMENT"},
     {"export-gives-blocks-up", "steps-transfer-reads", "a decode after an export: logit"},
     {"image-halves-swapped", "steps-transfer-canonical",
      "the reference's decode from the backend's images"},

@@ -15,6 +15,7 @@
 #include "backplane/reference/state_cache.hpp"
 #include "backplane/reference/weight_store.hpp"
 #include "backplane/reference/workers.hpp"
+#include "backplane/single_step.hpp"
 
 namespace bp::reference {
 
@@ -90,7 +91,7 @@ class ReferenceExecutable : public Executable {
   std::vector<int32_t> tokens_;       // of the step, where ids name the step before
   std::vector<uint8_t> chosen_rows_;  // list_chosen_rows of the step before
   std::vector<int32_t> chosen_;       // from each of these rows; -1: no token came of it
-  uint64_t last_ticket_ = 0;
+  SingleStep in_flight_;
 };
 
 }  // namespace bp::reference
