@@ -155,7 +155,8 @@ Result<std::unique_ptr<Executable>> CpuBackend::compile(const bp_program& progra
   BP_ASSIGN(const Overrides overrides, Overrides::create(options, kOverridable));
   BP_ASSIGN(KvCache kv, make_kv(*view, options));
   BP_ASSIGN(const MemoryNeeds needs, memory_needs(*view, options));
-  WeightPreparation preparation(host_, options, settings_.prepare, needs);
+  WeightPreparation preparation(host_, options, settings_.prepare, needs,
+                                weight_files(*view, options));
   // Weights that come and go with the steps of one executable are its own.
   WeightStore of_executable(kernels_of(settings_.isa).bf16_layout);
   const auto store = [&]() -> WeightStore& {

@@ -5,10 +5,10 @@
 #include <span>
 #include <string>
 
-#include "backends/cpu/available_memory.hpp"
 #include "backends/cpu/kv_layout.hpp"
 #include "backends/cpu/step.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
+#include "backends/cpu/weights/weight_preparation.hpp"
 #include "backplane/validate_batch.hpp"
 
 namespace bp::cpu {
@@ -72,8 +72,10 @@ Status CpuExecutable::memory(bp_memory_info& out) {
   out.block_size = kv_.block_size();
   out.weights_bytes = plan_.weights_bytes();
   out.workspace_bytes = workspace_.size() + stream_.window_bytes();
+  WeightFiles own = weight_files(*program_, {});
+  for (const WeightStream::Use& use : plan_.mapped_weights()) own.data.push_back(use.bytes.data());
   // The window of streamed weights is memory that no step has touched yet.
-  uint64_t available = available_memory_bytes();
+  uint64_t available = available_beside_others(own);
   available -= std::min(available, stream_.window_bytes());
   // The part of mapped weights that stays was chosen to leave room for the cache of one sequence of
   // full length; hosts take half of what is available.

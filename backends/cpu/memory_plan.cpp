@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/available_memory.hpp"
 #include "backends/cpu/backend.hpp"
 #include "backends/cpu/kv_cache.hpp"
 #include "backends/cpu/weights/weight_preparation.hpp"
@@ -43,7 +42,7 @@ Status CpuBackend::plan_memory(const bp_program& program, const bp_compile_optio
   if (report.n_obstacles() > 0) return unsupported("the program has obstacles; check names them");
   const ProgramView view(program);
   BP_ASSIGN(const MemoryNeeds needs, memory_needs(view, options));
-  const uint64_t available = available_memory_bytes();
+  const uint64_t available = available_beside_others(weight_files(view, options));
   const CacheState cache = cache_state(options, settings_.prepare, needs);
   out.n_modes = 3;
   for (const Prepare prepare : {Prepare::kNone, Prepare::kRepack, Prepare::kCache}) {

@@ -1,14 +1,19 @@
 #include "backends/cpu/weights/file_pages.hpp"
 
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "backends/cpu/aligned_buffer.hpp"
+#include "backplane/file_mappings.hpp"
 
 namespace bp::cpu {
 
@@ -26,6 +31,16 @@ struct Pages {
     return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0;
   }
 };
+
+// What the system can take back of a file in memory: none of one that lies in memory alone.
+uint64_t cacheable_bytes(const std::string& path) {
+  struct stat status {};
+  struct statfs system {};
+  if (::stat(path.c_str(), &status) != 0 || ::statfs(path.c_str(), &system) != 0) return 0;
+  const auto type = static_cast<unsigned long>(system.f_type);
+  const bool is_memory = type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
+  return is_memory ? 0 : static_cast<uint64_t>(status.st_size);
+}
 
 }  // namespace
 
@@ -50,25 +65,31 @@ void drop_pages(const uint8_t* data, size_t n_bytes) {
 #endif
 }
 
-FileMappings::FileMappings() {
-  std::ifstream maps("/proc/self/maps");
+uint64_t other_mapped_bytes(const WeightFiles& own, const std::string& root) {
+  struct File {
+    uint64_t n_bytes = 0;  // in memory
+    bool is_own = false;
+  };
+  std::map<std::string, File> files;
+  File* file = nullptr;  // whose lines follow
+  std::ifstream maps(root + "/proc/self/smaps");
   for (std::string line; std::getline(maps, line);) {
-    unsigned long begin = 0, end = 0, inode = 0;
-    char permissions[5] = {};
-    const int n =
-        std::sscanf(line.c_str(), "%lx-%lx %4s %*x %*s %lu", &begin, &end, permissions, &inode);
-    if (n == 4 && permissions[1] == '-' && permissions[3] == 's' && inode != 0) {
-      mappings_.push_back({begin, end});
+    unsigned long long kib = 0;
+    if (const auto mapping = MappingLine::parse(line)) {
+      file = mapping->is_shared_file ? &files[mapping->path] : nullptr;
+      if (file == nullptr) continue;
+      const auto holds = [&](const void* data) { return mapping->holds(data); };
+      file->is_own |= mapping->path == own.path || std::ranges::any_of(own.data, holds);
+    } else if (file != nullptr && std::sscanf(line.c_str(), "Rss: %llu kB", &kib) == 1) {
+      file->n_bytes += kib * 1024;
     }
   }
-}
-
-void FileMappings::release(const uint8_t* data, size_t n_bytes) const {
-  const Pages pages(data, n_bytes);
-  const bool is_file = std::ranges::any_of(mappings_, [&](const Mapping& mapping) {
-    return pages.begin >= mapping.begin && pages.end <= mapping.end;
-  });
-  if (n_bytes > 0 && is_file) static_cast<void>(pages.advise(MADV_DONTNEED));
+  uint64_t n_bytes = 0;
+  for (const auto& [path, found] : files) {
+    // Mapped twice, it is in memory once.
+    if (!found.is_own) n_bytes += std::min(found.n_bytes, cacheable_bytes(path));
+  }
+  return n_bytes;
 }
 
 }  // namespace bp::cpu

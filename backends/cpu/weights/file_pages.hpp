@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace bp::cpu {
@@ -17,19 +18,15 @@ void fault_in(const uint8_t* data, size_t n_bytes);
 // them again brings them back.
 void drop_pages(const uint8_t* data, size_t n_bytes);
 
-// The shared read-only mappings of files that this process has when it is made: what may be taken
-// out of the process without losing anything.
-class FileMappings {
- public:
-  FileMappings();
-  // Takes the bytes out of this process where they lie in one of the mappings.
-  void release(const uint8_t* data, size_t n_bytes) const;
-
- private:
-  struct Mapping {
-    uintptr_t begin, end;
-  };
-  std::vector<Mapping> mappings_;
+// Files of one program's weights, by what lies in their mappings and by a path, "" or canonical.
+struct WeightFiles {
+  std::vector<const void*> data;
+  std::string path;
 };
+
+// What this process has in its memory of files that it has mapped to share and to read, but for
+// `own`: weights of other models, mostly. The system counts it as available. `root` stands before
+// /proc.
+[[nodiscard]] uint64_t other_mapped_bytes(const WeightFiles& own, const std::string& root = "");
 
 }  // namespace bp::cpu

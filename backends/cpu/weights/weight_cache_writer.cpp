@@ -14,9 +14,9 @@
 #include <system_error>
 
 #include "backends/cpu/round_up.hpp"
-#include "backends/cpu/weights/file_pages.hpp"
 #include "backends/cpu/weights/weight_cache.hpp"
 #include "backplane/file_descriptor.hpp"
+#include "backplane/file_mappings.hpp"
 
 namespace bp::cpu {
 

@@ -44,15 +44,33 @@ bool may_fill(const std::string& folder, uint64_t n_bytes, std::optional<Prepare
 
 }  // namespace
 
+WeightFiles weight_files(const ProgramView& program, const bp_compile_options& options) {
+  WeightFiles files;
+  for (const bp_weight& weight : program.weights()) files.data.push_back(data_part(weight)->data);
+  const std::string folder = text_or_empty(options.cache_folder);
+  std::error_code error;  // then there is no such file
+  if (!folder.empty()) {
+    files.path = std::filesystem::canonical(folder + "/" + kCacheFileName, error).string();
+  }
+  return files;
+}
+
+uint64_t available_beside_others(const WeightFiles& own) {
+  const uint64_t available = available_memory_bytes();
+  return available - std::min(available, other_mapped_bytes(own));
+}
+
 WeightPreparation::WeightPreparation(const Host& host, const bp_compile_options& options,
-                                     std::optional<Prepare> wanted, const MemoryNeeds& needs)
+                                     std::optional<Prepare> wanted, const MemoryNeeds& needs,
+                                     WeightFiles files)
     : host_(host),
       options_(options),
       wanted_(wanted),
       needs_(needs),
+      files_(std::move(files)),
       folder_(text_or_empty(options.cache_folder)),
       content_key_(text_or_empty(options.content_key)) {
-  const uint64_t available = available_memory_bytes();
+  const uint64_t available = available_beside_others(files_);
   // A file is begun only where the choice would fall on it.
   CacheState cache = look_for_cache();
   if (cache == CacheState::kWritable &&
@@ -110,7 +128,8 @@ Status WeightPreparation::keep(PreparedWeights weights, const Team& team) {
   writer_ = nullptr;
   // What an earlier file holds is used all the same.
   if (cache_ == nullptr) {
-    choice_ = choose_preparation(wanted_, needs_, CacheState::kNone, available_memory_bytes());
+    choice_ =
+        choose_preparation(wanted_, needs_, CacheState::kNone, available_beside_others(files_));
   }
   return {};
 }

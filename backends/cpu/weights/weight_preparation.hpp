@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cpu/weights/choose_preparation.hpp"
+#include "backends/cpu/weights/file_pages.hpp"
 #include "backends/cpu/weights/weight_cache.hpp"
 #include "backends/cpu/weights/weight_cache_writer.hpp"
 #include "backends/cpu/weights/weight_store.hpp"
@@ -13,6 +14,13 @@
 #include "backplane/plugin.hpp"
 
 namespace bp::cpu {
+
+// Where a program's weights lie, or would in the options' cache folder.
+[[nodiscard]] WeightFiles weight_files(const ProgramView& program,
+                                       const bp_compile_options& options);
+
+// Memory for a program: not what others of this process read of mapped files in every step.
+[[nodiscard]] uint64_t available_beside_others(const WeightFiles& own);
 
 // What the options' cache folder offers, without writing to it.
 [[nodiscard]] CacheState cache_state(const bp_compile_options& options,
@@ -22,7 +30,8 @@ class WeightPreparation {
  public:
   // The options outlive it.
   WeightPreparation(const Host& host, const bp_compile_options& options,
-                    std::optional<Prepare> wanted, const MemoryNeeds& needs);
+                    std::optional<Prepare> wanted, const MemoryNeeds& needs,
+                    WeightFiles files = {});
 
   [[nodiscard]] Prepare prepare() const { return choice_.prepare; }
   [[nodiscard]] uint64_t resident_bytes() const { return choice_.resident_bytes; }
@@ -50,6 +59,7 @@ class WeightPreparation {
   const bp_compile_options& options_;
   std::optional<Prepare> wanted_;
   MemoryNeeds needs_;
+  WeightFiles files_;
   Preparation choice_;
   std::string folder_, content_key_;
   std::shared_ptr<WeightCache> cache_;         // of earlier

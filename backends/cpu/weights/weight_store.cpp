@@ -1,6 +1,6 @@
 #include "backends/cpu/weights/weight_store.hpp"
 
-#include "backends/cpu/weights/file_pages.hpp"
+#include "backplane/file_mappings.hpp"
 
 namespace bp::cpu {
 

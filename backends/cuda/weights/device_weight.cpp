@@ -43,6 +43,10 @@ SourceRows SourceRows::of(const bp_weight_part& part, bool as_floats) {
   return rows;
 }
 
+uint64_t SourceRows::source_bytes() const {
+  return (n_rows - 1) * stride_bytes + row_bytes(dtype, n_columns);
+}
+
 uint64_t SourceRows::device_row_bytes() const {
   if (as_floats) return uint64_t{n_columns} * sizeof(float);
   if (is_in_planes(dtype)) {

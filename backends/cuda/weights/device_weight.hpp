@@ -23,6 +23,7 @@ struct SourceRows {
   static SourceRows of(const bp_weight_part& part, bool as_floats);
   auto operator<=>(const SourceRows&) const = default;
 
+  [[nodiscard]] uint64_t source_bytes() const;
   [[nodiscard]] bp_dtype device_dtype() const { return as_floats ? BP_DTYPE_F32 : dtype; }
   // From a row in device memory to the next: matrices start every row at a multiple of 16 bytes,
   // in planes where their type has some; floats follow each other without gaps.

@@ -1,6 +1,7 @@
 #include "backends/cuda/weights/weight_store.hpp"
 
 #include "backends/cuda/weights/upload.hpp"
+#include "backplane/file_mappings.hpp"
 
 namespace bp::cuda {
 
@@ -44,10 +45,12 @@ Status WeightStore::place(Device& device, const DeviceWeights& weights, const Pr
     offset += aligned(weight->source().device_bytes());
   }
   BP_TRY(upload.close());
+  const FileMappings mappings;
   offset = 0;
   for (const auto& weight : missing) {
     weight->place(arena, arena->data() + offset, code_books_.find(weight->source().device_dtype()));
     offset += aligned(weight->source().device_bytes());
+    mappings.release(weight->source().data, weight->source().source_bytes());
   }
   return {};
 }

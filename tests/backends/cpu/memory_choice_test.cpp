@@ -7,6 +7,7 @@
 
 #include "backends/cpu/available_memory.hpp"
 #include "backends/cpu/weights/choose_preparation.hpp"
+#include "backends/cpu/weights/file_pages.hpp"
 #include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::cpu {
@@ -135,6 +136,36 @@ TEST_F(AvailableMemory, HeedsVersionOne) {
   write("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "1500000\n");
   write("sys/fs/cgroup/memory/x/memory.stat", "cache 1\ntotal_inactive_file 250000\n");
   EXPECT_EQ(bytes(), 750000u);
+}
+
+TEST_F(AvailableMemory, OthersHaveWhatTheyHaveMappedToShare) {
+  for (const char* name : {"one", "another model", "own.strips"}) {
+    write(name, std::string(size_t{64} << 10, 'w'));
+  }
+  const std::string folder = root_.path().string() + "/";
+  const auto mapping = [](const char* head, const std::string& path, int kib) {
+    return head + path + "\nSize: 400 kB\nRss: " + std::to_string(kib) + " kB\nPss: 7 kB\n";
+  };
+  write("proc/self/smaps",
+        mapping("10000-20000 r--s 00000000 fd:00 11 \t", folder + "one", 12) +
+            mapping("20000-30000 r--s 00010000 fd:00 11 ", folder + "one", 8) +
+            mapping("40000-50000 r--s 00000000 fd:00 12 ", folder + "another model", 40) +
+            mapping("60000-70000 r--s 00000000 fd:00 12 ", folder + "another model", 40) +
+            mapping("80000-90000 r--s 00000000 fd:00 13 ", folder + "own.strips", 50) +
+            // Neither what is private or written to, nor what has no file.
+            mapping("a0000-b0000 r--p 00000000 fd:00 11 ", folder + "one", 16) +
+            mapping("b0000-c0000 rw-s 00000000 fd:00 11 ", folder + "one", 16) +
+            mapping("c0000-d0000 r--s 00000000 00:01 14 ", "/memfd:window (deleted)", 16) +
+            mapping("d0000-e0000 rw-p 00000000 00:00 0 ", "[heap]", 16));
+  const auto kib = [&](const WeightFiles& own) {
+    return other_mapped_bytes(own, root_.path().string()) / 1024;
+  };
+  const uint64_t all = kib({});
+  if (all == 0) GTEST_SKIP() << "the temporary folder lies in memory";
+  EXPECT_EQ(all, 20 + 64 + 50);  // the second is in memory once
+  EXPECT_EQ(kib({{}, folder + "own.strips"}), 20 + 64);
+  EXPECT_EQ(kib({{reinterpret_cast<const void*>(0x28000)}, ""}), 64 + 50);
+  EXPECT_EQ(kib({{reinterpret_cast<const void*>(0x30000)}, ""}), all);
 }
 
 TEST_F(AvailableMemory, IsNoneInAGroupThatIsFull) {

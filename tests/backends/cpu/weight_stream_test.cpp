@@ -12,8 +12,12 @@
 #include <vector>
 
 #include "backends/cpu/aligned_buffer.hpp"
+#include "backends/cpu/available_memory.hpp"
+#include "backends/cpu/backend.hpp"
 #include "backends/cpu/weights/file_pages.hpp"
+#include "backplane/file_mappings.hpp"
 #include "sdk/conformance/support/temporary_folder.hpp"
+#include "sdk/conformance/support/tiny_llama.hpp"
 
 namespace bp::cpu {
 namespace {
@@ -154,6 +158,31 @@ TEST(WeightStreamTest, StopsLoadingWhenProgressAsksForIt) {
   const auto team = Team::create(Host(), 1);
   const WeightStream stream(uses_of(file), UINT64_MAX);
   EXPECT_EQ(stream.load(*team, Progress(&progress)).code(), Code::kCancelled);
+}
+
+// A model that is mapped and in memory when another one is planned.
+TEST(OtherMappedBytesTest, AreNotAvailableToAnotherModel) {
+  const uint64_t before = other_mapped_bytes({});
+  const FileOfWeights file(96 * kMegabyte);
+  EXPECT_EQ(other_mapped_bytes({}), before);
+  fault_in(file.data(), file.n_bytes());
+  const uint64_t with_file = other_mapped_bytes({});
+  if (with_file == before) GTEST_SKIP() << "the temporary folder lies in memory, or Linux is old";
+  EXPECT_EQ(with_file, before + file.n_bytes());
+  const FileOfWeights own(kMegabyte);
+  fault_in(own.data(), own.n_bytes());
+  EXPECT_EQ(other_mapped_bytes({{own.data() + 5000}, ""}), with_file);
+
+  conformance::TinyLlama llama;
+  CpuBackend backend(Host(), Settings{Isa::kScalar, std::nullopt});
+  auto plan = make_growable<bp_memory_plan>();
+  auto options = make_growable<bp_compile_options>();
+  options.max_context = options.max_step_tokens = 64;
+  // What is free changes meanwhile, by less than the file.
+  const uint64_t free_before = available_memory_bytes();
+  ASSERT_TRUE(backend.plan_memory(llama.program(), options, plan).ok());
+  const uint64_t free = std::max(free_before, available_memory_bytes());
+  EXPECT_LT(plan.available_bytes, free - file.n_bytes() / 2);
 }
 
 TEST(FileMappingsTest, ReleasesPagesOfFilesOnly) {

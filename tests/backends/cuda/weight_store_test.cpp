@@ -2,12 +2,18 @@
 
 #include "backends/cuda/weights/weight_store.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <numeric>
 
 #include "backends/cuda/emulator/emulated_device.hpp"
+#include "backplane/file_mappings.hpp"
 #include "backplane/half.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 
 namespace bp::cuda {
 namespace {
@@ -88,6 +94,33 @@ TEST_F(Weights, LargerThanTheBuffersArriveWhole) {
   std::iota(values.begin(), values.end(), 0u);
   const auto weight = placed(part_of(BP_DTYPE_F32, {9000, 1000}, values.data(), 4000), false);
   EXPECT_EQ(std::memcmp(weight->matrix().data, values.data(), values.size() * 4), 0);
+}
+
+// KiB of the mapping of an address that are in this process's memory.
+int kib_in_memory(const void* data) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (const auto mapping = MappingLine::parse(line)) is_inside = mapping->holds(data);
+    if (is_inside && line.starts_with("Rss:")) return std::stoi(line.substr(4));
+  }
+  return -1;
+}
+
+TEST_F(Weights, PagesOfTheirFileAreInMemoryNoLonger) {
+  const conformance::TemporaryFolder folder("backplane-weights");
+  const std::string path = (folder.path() / "weights").string();
+  constexpr size_t kBytes = 1 << 20;
+  std::ofstream(path) << std::string(kBytes, 'w');
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const data = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+  ::close(fd);
+  ASSERT_NE(data, MAP_FAILED);
+  const auto weight = placed(part_of(BP_DTYPE_F32, {256, 1024}, data, 4096), false);
+  EXPECT_EQ(kib_in_memory(data), 0);
+  EXPECT_EQ(std::memcmp(weight->matrix().data, data, kBytes), 0);  // and come back
+  EXPECT_GT(kib_in_memory(data), 0);
+  ::munmap(data, kBytes);
 }
 
 TEST_F(Weights, OneThatIsThereIsShared) {
