@@ -350,9 +350,9 @@ struct Compiled {
 
 Result<Compiled> compile(runtime::Runtime& runtime, const config::Model& config,
                          const runtime::CompileLimits& limits) {
-  BP_ASSIGN(model::LoadedModel model, runtime::load_model(runtime, config));
-  const auto plan = runtime::plan_memory(runtime, config, model);
   const ProgressBar progress("preparing");
+  BP_ASSIGN(model::LoadedModel model, runtime::load_model(runtime, config, progress.c()));
+  const auto plan = runtime::plan_memory(runtime, config, model);
   BP_ASSIGN(auto compiled,
             runtime::compile_model(runtime, config, std::move(model), limits, progress.c()));
   return Compiled{std::move(compiled), plan.ok() ? *plan : std::nullopt};

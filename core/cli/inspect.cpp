@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cli/commands.hpp"
+#include "core/cli/progress.hpp"
 #include "core/config/config.hpp"
 #include "core/model/model.hpp"
 #include "core/runtime/compiled_model.hpp"
@@ -74,6 +75,8 @@ Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) 
   options.formats = formats;
   options.host = runtime.host();
   options.context = 1;  // one that no model refuses
+  const ProgressBar progress("reading");
+  options.progress = progress.c();
   BP_ASSIGN(const model::LoadedModel loaded, model::load_model(options));
   for (const std::string& warning : loaded.warnings) fmt::print(stderr, "warning: {}\n", warning);
   Json description = model::describe(loaded);
@@ -117,8 +120,8 @@ void print_human(const Json& d) {
   if (d["tokenizer"].is_object()) {
     const Json& t = d["tokenizer"];
     const std::string pre = value_text(t["pre"]);
-    fmt::print("tokenizer     {}{}{}, {} tokens{}\n", value_text(t["model"]), pre.empty() ? "" : " ",
-               pre, value_text(t["n_vocab"]),
+    fmt::print("tokenizer     {}{}{}, {} tokens{}\n", value_text(t["model"]),
+               pre.empty() ? "" : " ", pre, value_text(t["n_vocab"]),
                t["chat_template"] == true
                    ? fmt::format(", chat template (output: {})", value_text(t["chat_output"]))
                    : std::string());

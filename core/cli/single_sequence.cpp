@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backplane/plugin.hpp"
+#include "core/cli/progress.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp::cli {
@@ -20,18 +21,19 @@ Result<SingleSequence> SingleSequence::create(const ModelOptions& options, uint3
   limits.context = context;
   limits.max_step_tokens = kMaxStepTokens;
   limits.max_sequences = 1;
-  BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config));
+  const ProgressBar progress("loading");
+  BP_ASSIGN(model::LoadedModel model, runtime::load_model(*runtime, config, progress.c()));
   if (change) {
     BP_ASSIGN(limits.max_step_tokens, change(model));
   }
   limits.max_output_rows = std::min(max_rows, limits.max_step_tokens) * model.program.c().n_outputs;
   BP_ASSIGN(runtime::CompiledModel compiled,
-            runtime::compile_model(*runtime, config, std::move(model), limits, nullptr));
+            runtime::compile_model(*runtime, config, std::move(model), limits, progress.c()));
   BP_ASSIGN(const runtime::KvPlan plan, runtime::plan_kv(compiled.memory, compiled.state_bytes,
                                                          compiled.limits, context, std::nullopt));
   const uint32_t n_blocks = (context - 1) / compiled.memory.block_size + 2;  // and the null block
   BP_TRY(runtime::allocate_kv(compiled, std::min(plan.n_blocks, n_blocks), plan.n_state_entries));
-  BP_TRY(compiled.executable.warm_up(nullptr));
+  BP_TRY(compiled.executable.warm_up(progress.c()));
   return SingleSequence(std::move(runtime), std::move(compiled), context);
 }
 

@@ -15,16 +15,11 @@ namespace bp::convert {
 
 namespace {
 
+using model::product;
 using model::Value;
 
 // Weights whose rows are those of heads that positions turn.
 constexpr std::string_view kTurned[] = {"attn_q", "attn_k", "attn_q_bias", "attn_k_bias"};
-
-uint64_t product(std::span<const uint64_t> dims) {
-  uint64_t n = 1;
-  for (const uint64_t dim : dims) n *= dim;
-  return n;
-}
 
 // A row of numbers is as many rows of one.
 uint64_t width_of(const bp_weight_part& part) {

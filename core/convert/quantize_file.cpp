@@ -69,13 +69,14 @@ class FileQuantizer {
 
   Result<QuantizeReport> run(const std::string& out) {
     BP_TRY(make_plan());
+    base::WorkProgress progress(options_.progress, report_.n_parameters);
     std::vector<GgufTensor> tensors;
     for (const TensorChange& t : report_.tensors) tensors.push_back({t.name, t.after, t.dims});
     BP_ASSIGN(const auto alignment, in_.metadata().get_or<uint32_t>("general.alignment", 32));
     BP_ASSIGN(GgufWriter writer, GgufWriter::create(out));
     BP_TRY(writer.begin(metadata(), tensors, alignment));
     for (size_t i = 0; i < tensors.size(); ++i) {
-      BP_TRY(write_tensor(in_.tensors()[i], tensors[i].dtype, writer));
+      BP_TRY(write_tensor(in_.tensors()[i], tensors[i].dtype, writer, progress));
     }
     BP_TRY(writer.finish());
     return std::move(report_);
@@ -163,7 +164,8 @@ class FileQuantizer {
     return metadata;
   }
 
-  Status write_tensor(const bp_tensor& tensor, bp_dtype to, GgufWriter& writer) {
+  Status write_tensor(const bp_tensor& tensor, bp_dtype to, GgufWriter& writer,
+                      base::WorkProgress& progress) {
     const std::string name(view(tensor.name));
     BP_ASSIGN(const model::TensorData data, in_.data(tensor));
     const uint64_t width = tensor.dims[tensor.n_dims - 1];
@@ -180,7 +182,7 @@ class FileQuantizer {
           static_cast<const std::byte*>(data.data) + m * rows_of_matrix * data.row_stride_bytes;
       const quantize::Rows rows{tensor.dtype, first, data.row_stride_bytes, rows_of_matrix, width};
       const float* importance = means.empty() ? nullptr : means.data() + m * width;
-      const Status status = write_matrix(rows, to, importance, writer);
+      const Status status = write_matrix(rows, to, importance, writer, progress);
       if (!status.ok()) {
         return status.with_context(fmt::format("{}: tensor '{}'", in_.path(), name));
       }
@@ -190,7 +192,7 @@ class FileQuantizer {
   }
 
   Status write_matrix(const quantize::Rows& rows, bp_dtype to, const float* importance,
-                      GgufWriter& writer) {
+                      GgufWriter& writer, base::WorkProgress& progress) {
     const uint64_t n_bytes = row_bytes(to, rows.width);
     const uint64_t rows_at_once =
         std::clamp<uint64_t>(kPieceBytes / std::max<uint64_t>(n_bytes, 1), 1, rows.n_rows);
@@ -200,19 +202,9 @@ class FileQuantizer {
       part.data = static_cast<const std::byte*>(rows.data) + first * rows.row_stride_bytes;
       part.n_rows = std::min(rows_at_once, rows.n_rows - first);
       BP_TRY(quantize::convert_rows(part, to, {importance, part.n_rows}, options_.threads,
-                                    piece_.data()));
+                                    piece_.data(), &progress));
       BP_TRY(writer.append(piece_.data(), part.n_rows * n_bytes));
-      BP_TRY(report_progress(part.n_rows * rows.width));
     }
-    return {};
-  }
-
-  Status report_progress(uint64_t n_elements) {
-    done_ += n_elements;
-    const bp_progress* progress = options_.progress;
-    if (progress == nullptr) return {};
-    if (progress->report(progress->user, done_, report_.n_parameters) != 0)
-      return cancelled("stopped");
     return {};
   }
 
@@ -221,7 +213,6 @@ class FileQuantizer {
   const quantize::ModelShape shape_;
   QuantizeReport report_;
   bool requantised_ = false, without_importance_ = false;
-  uint64_t done_ = 0;  // elements
   std::vector<std::byte> piece_;
 };
 

@@ -102,12 +102,6 @@ Bytes transposed(std::span<const uint8_t> from, uint64_t n_matrices, uint64_t n_
   return out;
 }
 
-uint64_t product(std::span<const uint64_t> dims) {
-  uint64_t n = 1;
-  for (const uint64_t dim : dims) n *= dim;  // of a tensor whose bytes are in memory
-  return n;
-}
-
 Status check_alike(std::span<const bp_tensor* const> parts) {
   const bp_tensor& first = *parts[0];
   for (const bp_tensor* part : parts) {

@@ -18,12 +18,12 @@ namespace {
 class Lowering {
  public:
   Lowering(ModelFile& file, const ArchitectureChoice& choice, uint32_t context,
-           const QuantizeAtLoad& quantize)
+           const QuantizeAtLoad& quantize, const bp_progress* progress)
       : file_(file),
         choice_(choice),
         architecture_(choice.architecture),
         scope_(file, choice.architecture),
-        binder_(file, choice, scope_, parts_, quantize) {
+        binder_(file, choice, scope_, parts_, quantize, Binding::kData, progress) {
     scope_.values["context"] = static_cast<int64_t>(context);
   }
 
@@ -304,8 +304,8 @@ class Lowering {
 }  // namespace
 
 Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context,
-                      const QuantizeAtLoad& quantize) {
-  return Lowering(file, choice, context, quantize).run();
+                      const QuantizeAtLoad& quantize, const bp_progress* progress) {
+  return Lowering(file, choice, context, quantize, progress).run();
 }
 
 }  // namespace bp::model

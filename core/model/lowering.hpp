@@ -17,7 +17,8 @@ struct Lowered {
 };
 
 // `file` outlives the program. `context`: tokens that sequences may have, 0 for the model's own.
-Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context = 0,
-                      const QuantizeAtLoad& quantize = {});
+// progress may be null.
+Result<Lowered> lower(ModelFile& file, const ArchitectureChoice& choice, uint32_t context,
+                      const QuantizeAtLoad& quantize, const bp_progress* progress);
 
 }  // namespace bp::model

@@ -57,7 +57,8 @@ Result<LoadedModel> load_model(const LoadOptions& options) {
   BP_ASSIGN(auto file,
             ModelFile::open(options.path, options.formats, options.format, options.host));
   BP_ASSIGN(const auto choice, find_architecture(*file, options.folders.architectures));
-  BP_ASSIGN(Lowered lowered, lower(*file, choice, options.context, options.quantize));
+  BP_ASSIGN(Lowered lowered,
+            lower(*file, choice, options.context, options.quantize, options.progress));
   LoadedModel model{std::move(file), choice.name, choice.architecture.path,
                     std::move(lowered.parameters), std::move(lowered.program)};
   if (!lowered.unused_tensors.empty()) {

@@ -26,6 +26,7 @@ struct LoadOptions {
   uint32_t context = 0;  // tokens that sequences may have; 0: the model's own
   bool strict = false;   // a tensor that nothing uses is an error, not a warning
   QuantizeAtLoad quantize = {};
+  const bp_progress* progress = nullptr;  // of weights being quantised or converted; may be null
 };
 
 struct LoadedModel {

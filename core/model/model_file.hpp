@@ -105,6 +105,12 @@ class ModelFile {
 
 // "[32, 64]", outermost first.
 std::string dims_text(std::span<const uint64_t> dims);
+// Of a tensor that the file holds.
+[[nodiscard]] inline uint64_t product(std::span<const uint64_t> dims) {
+  uint64_t n = 1;
+  for (const uint64_t dim : dims) n *= dim;
+  return n;
+}
 [[nodiscard]] inline std::span<const uint64_t> dims_of(const bp_tensor& tensor) {
   return {tensor.dims, tensor.n_dims};
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/work_progress.hpp"
 #include "core/model/arrangement.hpp"
 #include "core/model/model_file.hpp"
 #include "core/model/parameters.hpp"
@@ -31,16 +32,10 @@ enum class Binding : uint8_t {
 
 class TensorBinder {
  public:
-  // Refers to all of them; weights are added to `parts`.
+  // Refers to all of them; weights are added to `parts`. progress may be null.
   TensorBinder(ModelFile& file, const ArchitectureChoice& choice, ModelScope& scope,
                ProgramParts& parts, const QuantizeAtLoad& quantize,
-               Binding binding = Binding::kData)
-      : file_(file),
-        architecture_(choice.architecture),
-        scope_(scope),
-        parts_(parts),
-        quantize_(quantize),
-        binding_(binding) {}
+               Binding binding = Binding::kData, const bp_progress* progress = nullptr);
 
   // Binds the weights of the model (layer -1) or of a layer, and makes has() know them. Errors
   // name the model, the tensor, the weight's place, and expected and found shape.
@@ -74,8 +69,12 @@ class TensorBinder {
   Result<uint32_t> add(const bp_tensor& tensor, std::span<const uint64_t> dims);
   uint32_t add(const std::string& name, const ArrangedTensor& tensor,
                std::span<const uint64_t> dims);
-  // Replaces the data of a weight just bound, once, where the mixture has a type for it.
-  Status quantise(const WeightSpec& spec, int64_t layer, uint32_t weight);
+  // Once for each weight bound: quantises it where the mixture has a type for it.
+  Status complete(const WeightSpec& spec, int64_t layer, uint32_t weight);
+  // The weight's own where it stays as it is.
+  [[nodiscard]] bp_dtype wanted_type(const WeightSpec& spec, int64_t layer, uint32_t weight);
+  // Replaces the weight's data.
+  Status quantise(uint32_t weight, bp_dtype dtype);
   // Frees what a weight was copied or read from, before its data are replaced.
   void free_source(uint32_t weight);
   [[nodiscard]] quantize::ModelShape shape() const;
@@ -90,9 +89,10 @@ class TensorBinder {
   ProgramParts& parts_;
   const QuantizeAtLoad quantize_;
   const Binding binding_;
+  base::WorkProgress progress_;                           // in elements
   std::vector<const bp_tensor*> let_go_later_;            // of the layer being bound
   std::optional<quantize::ModelShape> shape_;             // once it was asked for
-  std::set<uint32_t> quantised_;                          // weight indices that were looked at
+  std::set<uint32_t> completed_;                          // weight indices
   std::unordered_map<const bp_tensor*, uint32_t> bound_;  // to weight indices; BP_NONE: copied
 };
 

@@ -15,6 +15,8 @@ namespace bp::quantize {
 namespace {
 
 constexpr uint64_t kChunkElements = 1 << 15;  // what a worker takes at once
+// Between two reports, for each worker: half a second's work for the slowest encoders.
+constexpr uint64_t kChunksPerReport = 16;
 
 class Conversion {
  public:
@@ -28,14 +30,24 @@ class Conversion {
   [[nodiscard]] uint64_t n_chunks() const {
     return (rows_.n_rows + rows_of_chunk() - 1) / rows_of_chunk();
   }
-  static void run_chunk(void* self, uint64_t chunk) {
-    static_cast<Conversion*>(self)->convert_chunk(chunk);
-  }
-  [[nodiscard]] const Status& status() const { return status_; }
-
- private:
   [[nodiscard]] uint64_t rows_of_chunk() const {
     return std::max<uint64_t>(1, kChunkElements / rows_.width);
+  }
+  // Chunks [first, first + n).
+  Status run(uint64_t first, uint64_t n, const bp_threads* threads) {
+    first_chunk_ = first;
+    if (threads == nullptr) {
+      for (uint64_t i = 0; i < n; ++i) run_chunk(this, i);
+    } else {
+      threads->parallel_for(threads->user, n, run_chunk, this);
+    }
+    return status_;
+  }
+
+ private:
+  static void run_chunk(void* self, uint64_t i) {
+    auto& conversion = *static_cast<Conversion*>(self);
+    conversion.convert_chunk(conversion.first_chunk_ + i);
   }
 
   void convert_chunk(uint64_t chunk) {
@@ -76,6 +88,7 @@ class Conversion {
   const Importance& importance_;
   const reference::BlockDecoder decode_;
   uint8_t* const out_;
+  uint64_t first_chunk_ = 0;  // of those being converted
   std::mutex mutex_;
   uint64_t failed_row_ = 0;
   Status status_;
@@ -88,18 +101,23 @@ bool fits(bp_dtype dtype, uint64_t width) {
 }
 
 Status convert_rows(const Rows& rows, bp_dtype to, const Importance& importance,
-                    const bp_threads* threads, void* out) {
+                    const bp_threads* threads, void* out, base::WorkProgress* progress) {
   if (reference::block_decoder(rows.dtype) == nullptr || !fits(rows.dtype, rows.width)) {
     return invalid_argument("rows of " + std::to_string(rows.width) + " cannot be of type " +
                             std::string(dtype_name(rows.dtype)));
   }
   Conversion conversion(rows, to, importance, out);
-  if (threads == nullptr) {
-    for (uint64_t i = 0; i < conversion.n_chunks(); ++i) Conversion::run_chunk(&conversion, i);
-  } else {
-    threads->parallel_for(threads->user, conversion.n_chunks(), Conversion::run_chunk, &conversion);
+  const uint64_t n_chunks = conversion.n_chunks();
+  const uint64_t n_at_once = kChunksPerReport * (threads == nullptr ? 1 : threads->n_threads);
+  for (uint64_t chunk = 0; chunk < n_chunks; chunk += n_at_once) {
+    const uint64_t n = std::min(n_at_once, n_chunks - chunk);
+    BP_TRY(conversion.run(chunk, n, threads));
+    if (progress == nullptr) continue;
+    const uint64_t first_row = chunk * conversion.rows_of_chunk();
+    const uint64_t n_rows = std::min(n * conversion.rows_of_chunk(), rows.n_rows - first_row);
+    BP_TRY(progress->add(n_rows * rows.width));
   }
-  return conversion.status();
+  return {};
 }
 
 }  // namespace bp::quantize

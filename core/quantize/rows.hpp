@@ -6,6 +6,7 @@
 #include "backplane/dtype.h"
 #include "backplane/ext/threads.h"
 #include "backplane/status.hpp"
+#include "core/base/work_progress.hpp"
 
 namespace bp::quantize {
 
@@ -27,8 +28,9 @@ struct Importance {
 [[nodiscard]] bool fits(bp_dtype dtype, uint64_t width);
 
 // Writes n_rows * row_bytes(to, width) bytes to `out`: the same for any number of threads. threads
-// may be null. Rows that are of the type already are copied.
+// may be null. Rows that are of the type already are copied. progress (may be null) counts
+// elements, and may stop it.
 Status convert_rows(const Rows& rows, bp_dtype to, const Importance& importance,
-                    const bp_threads* threads, void* out);
+                    const bp_threads* threads, void* out, base::WorkProgress* progress = nullptr);
 
 }  // namespace bp::quantize

@@ -95,7 +95,8 @@ Result<std::optional<plugin::KvTransfer>> prepare_transfer(
 
 }  // namespace
 
-Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config) {
+Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config,
+                                      const bp_progress* progress) {
   BP_ASSIGN(const auto formats, runtime.formats(config.format));
   model::LoadOptions options;
   options.path = config.source;
@@ -103,6 +104,7 @@ Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& con
   options.formats = formats;
   options.host = runtime.host();
   options.context = config.context;
+  options.progress = progress;
   if (!config.quantize.empty()) {
     BP_ASSIGN(options.quantize.mixture, quantize::find_mixture(config.quantize));
     options.quantize.threads = runtime.threads();

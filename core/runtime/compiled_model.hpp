@@ -41,8 +41,10 @@ struct CompiledModel {
   CompileLimits limits;                        // with the context filled in
 };
 
-// The model of a configuration entry, checked and lowered; cheap, since weights are only mapped.
-Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config);
+// The model of a configuration entry, checked and lowered; cheap where weights are only mapped, not
+// quantised or converted. progress may be null.
+Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config,
+                                      const bp_progress* progress);
 
 // KV memory is not yet allocated. progress may be null.
 Result<CompiledModel> compile_model(Runtime& runtime, const config::Model& config,

@@ -168,7 +168,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   limits.max_step_tokens = config.scheduler.max_step_tokens;
   limits.max_sequences = config.scheduler.max_sequences;
   limits.max_output_rows = std::max(limits.max_sequences, limits.max_output_rows);
-  BP_ASSIGN(model::LoadedModel loaded, load_model(runtime, config));
+  BP_ASSIGN(model::LoadedModel loaded, load_model(runtime, config, progress));
   BP_ASSIGN(const auto tokenizer, make_tokenizer(*loaded.file));
   BP_ASSIGN(const auto chat_template,
             make_chat_template(tokenizer->vocabulary(), config.chat_template));

@@ -10,7 +10,17 @@ import threading
 import time
 import unittest
 
-from support import TINY, Server, ServerTest, main, scaled, tiny_expected, tiny_model
+from support import (
+    TINY,
+    Server,
+    ServerTest,
+    main,
+    needs_smollm2,
+    scaled,
+    smollm2_model,
+    tiny_expected,
+    tiny_model,
+)
 
 CAPITAL = "What is the capital of Italy?"
 ROME = "The capital of Italy is Rome."
@@ -186,6 +196,14 @@ class Signals(unittest.TestCase):
         for stream in streams:
             stream.close()
         server.stop()
+
+    @needs_smollm2
+    def test_what_is_being_quantised_ends_too(self):
+        server = Server(smollm2_model(quantize="IQ2_M"), ready=False)
+        time.sleep(1)
+        start = time.monotonic()
+        self.assertEqual(server.stop(), 0)
+        self.assertLess(time.monotonic() - start, scaled(5))
 
 
 class CutModel(unittest.TestCase):

@@ -111,6 +111,7 @@ Result<LoadedModel> FakeModel::load(ResourceFolders folders, bool strict, uint32
   options.strict = strict;
   options.context = context;
   options.quantize = quantize;
+  options.progress = progress;
   return load_model(options);
 }
 

@@ -29,6 +29,7 @@ class FakeModel {
   std::vector<std::string> files;
   bool can_read = true;
   QuantizeAtLoad quantize;                          // of load()
+  const bp_progress* progress = nullptr;            // likewise
   mutable std::map<std::string, uint32_t> n_reads;  // of each tensor, whole or in parts
   mutable uint32_t n_closed = 0;
 
