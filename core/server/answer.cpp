@@ -8,6 +8,14 @@
 
 namespace bp::server {
 
+namespace {
+
+Refusal cancelled_by_server() {
+  return {503, "the request was cancelled: the server is shutting down", {}, {}};
+}
+
+}  // namespace
+
 class PromptSink : public engine::Sink {
  public:
   PromptSink(std::shared_ptr<Answer> answer, uint32_t prompt)
@@ -71,6 +79,13 @@ void Answer::drop() {
   over_ = true;
 }
 
+void Answer::cancel() {
+  const std::scoped_lock lock(mutex_);
+  if (!failure_) failure_ = cancelled_by_server();
+  advance();
+  exchange_->flush();
+}
+
 void Answer::abandon() noexcept {
   const std::scoped_lock lock(mutex_);
   over_ = true;
@@ -113,7 +128,7 @@ void Answer::on_finish(uint32_t choice, engine::Finish finish) {
   if (finish.reason == engine::FinishReason::kError) {
     failure_ = Refusal{500, "the answer could not be completed: " + finish.error, {}, {}};
   } else if (finish.reason == engine::FinishReason::kCancelled) {
-    failure_ = Refusal{503, "the request was cancelled: the server is shutting down", {}, {}};
+    failure_ = cancelled_by_server();
   } else {
     add_finish(choice, finish.reason);
     --n_unfinished_;

@@ -30,6 +30,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void open(std::vector<engine::RequestId> ids);
   // One could not be queued: from now on events go nowhere.
   void drop();
+  // Ends it with an error at once, without waiting for the engine. Only while that is alive.
+  void cancel();
 
  protected:
   // Called with the lock held.

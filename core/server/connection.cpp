@@ -49,7 +49,7 @@ Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> sha
 // Reached without close_now when a handler of its own ran out of memory.
 Connection::~Connection() {
   enter(State::kClosed);
-  if (gone_) gone_();
+  if (cancel_) cancel_();
   shared_->open.erase(this);
   --shared_->n_open;
 }
@@ -77,12 +77,19 @@ void Connection::close_now() {
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.close();
   // The parser stays: bytes that were read before may still be on their way into it.
-  if (auto gone = std::exchange(gone_, nullptr)) gone();
+  if (auto cancel = std::exchange(cancel_, nullptr)) cancel();
 }
 
 void Connection::close_when_idle() {
   keep_alive_ = false;
   if (state_ == State::kIdle) close_now();
+}
+
+// What its handler cannot be told to end yet is answered here; what still comes of it is dropped.
+void Connection::cut_short() {
+  if (auto cancel = std::exchange(cancel_, nullptr)) return cancel();
+  if (state_ != State::kAnswering || answer_ended_) return;
+  refuse(503, "the server is shutting down");
 }
 
 // ---- reading ------------------------------------------------------------------------------------

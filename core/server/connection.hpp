@@ -35,6 +35,7 @@ struct Shared {
   HttpLimits limits;
   Router router;
   bool draining = false;
+  bool cuts_short = false;  // what is still at work when the grace time is over
   std::set<Connection*> open;
   std::atomic<uint32_t> n_open{0};
   uint32_t n_answering = 0;
@@ -49,6 +50,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   // Closes now if idle, else after the answer in work.
   void close_when_idle();
+  // Ends the answer in work, if there is one, with an error.
+  void cut_short();
   void close_now();
 
   // The exchange's side: connection_answer.cpp.
@@ -56,7 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start_stream(uint64_t exchange, const std::string& content_type);
   void write(uint64_t exchange, const std::string& piece);
   void end_stream(uint64_t exchange, const std::string& last);
-  void set_gone(uint64_t exchange, std::function<void()> gone);
+  void set_cancel(uint64_t exchange, std::function<void()> cancel);
   void abandoned(uint64_t exchange);
 
  private:
@@ -109,10 +112,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::kIdle;
   uint64_t exchange_ = 0;  // counts requests; answers to an older one are dropped
   bool keep_alive_ = false;
-  bool chunked_ = false;       // the stream's pieces are framed
-  bool is_head_ = false;       // the request wants the answer's header alone
-  bool answer_ended_ = false;  // the last byte of the answer is queued
-  std::function<void()> gone_;
+  bool chunked_ = false;          // the stream's pieces are framed
+  bool is_head_ = false;          // the request wants the answer's header alone
+  bool answer_ended_ = false;     // the last byte of the answer is queued
+  std::function<void()> cancel_;  // ends the handler's work
   std::deque<std::string> unsent_;
   size_t n_front_sent_ = 0;    // bytes of the front that the kernel has
   uint64_t unsent_bytes_ = 0;  // without those

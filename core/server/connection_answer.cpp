@@ -11,6 +11,7 @@
 #include <boost/beast/http/status.hpp>
 
 #include "core/server/error_body.hpp"
+#include "core/server/refusal.hpp"
 
 namespace bp::server {
 
@@ -41,9 +42,7 @@ void Connection::send(uint64_t exchange, HttpResponse response) {
 
 void Connection::refuse(int status, const std::string& message) {
   ++exchange_;
-  HttpResponse response;
-  response.status = status;
-  response.body = error_body(status, message);
+  HttpResponse response = to_response({status, message, {}, {}});
   response.close = true;
   respond(std::move(response));
 }
@@ -101,12 +100,12 @@ std::string Connection::framed(const std::string& piece) const {
   return chunked_ && !piece.empty() ? chunk(piece) : piece;
 }
 
-void Connection::set_gone(uint64_t exchange, std::function<void()> gone) {
+void Connection::set_cancel(uint64_t exchange, std::function<void()> cancel) {
   const bool open = is_current(exchange) && !answer_ended_;
-  if (open) {
-    gone_ = std::move(gone);
-  } else if (state_ == State::kClosed) {
-    gone();
+  if (open && !shared_->cuts_short) {
+    cancel_ = std::move(cancel);
+  } else if (state_ == State::kClosed || shared_->cuts_short) {
+    cancel();
   }
 }
 
@@ -156,7 +155,7 @@ void Connection::wrote(const boost::system::error_code& error, size_t n) {
 }
 
 void Connection::answer_is_complete() {
-  gone_ = nullptr;
+  cancel_ = nullptr;
   poll_timer_.cancel();
   ++exchange_;
   if (!keep_alive_ || shared_->draining) return linger();

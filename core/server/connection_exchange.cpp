@@ -47,12 +47,12 @@ class ConnectionExchange : public Exchange,
     flush();
   }
   void flush() override { shared_->outbox.send(); }
-  void on_gone(std::function<void()> gone) override {
-    shared_->outbox.put([weak = connection_, id = id_, gone = std::move(gone)] {
+  void on_cancel(std::function<void()> cancel) override {
+    shared_->outbox.put([weak = connection_, id = id_, cancel = std::move(cancel)] {
       if (const auto connection = weak.lock()) {
-        connection->set_gone(id, gone);
+        connection->set_cancel(id, cancel);
       } else {
-        gone();
+        cancel();
       }
     });
     flush();

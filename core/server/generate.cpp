@@ -94,12 +94,11 @@ void generate(AnswerForm form, std::shared_ptr<runtime::ServedModel> model, Text
     }
     ids.push_back(*id);
   }
-  answer->open(ids);
-  exchange->on_gone([weak = std::weak_ptr(model), ids] {
-    const auto alive = weak.lock();
-    for (const engine::RequestId id : ids) {
-      if (alive != nullptr) alive->engine->cancel(id);
-    }
+  answer->open(std::move(ids));
+  exchange->on_cancel([weak_model = std::weak_ptr(model), weak_answer = std::weak_ptr(answer)] {
+    const auto its_model = weak_model.lock();
+    const auto at_work = weak_answer.lock();
+    if (its_model != nullptr && at_work != nullptr) at_work->cancel();
   });
 }
 

@@ -50,9 +50,10 @@ class Exchange {
   virtual void end_stream(std::string last) = 0;
   virtual void flush() = 0;
 
-  // `gone` is called once, on a server thread, if the client goes away (or is too slow to read)
-  // before the answer is complete; at once if it already has.
-  virtual void on_gone(std::function<void()> gone) = 0;
+  // `cancel` is called once, on a server thread, if before the answer is complete the client goes
+  // away (or is too slow to read), or the server ends, which leaves a moment to end the answer with
+  // an error; at once if that has happened already.
+  virtual void on_cancel(std::function<void()> cancel) = 0;
 };
 
 // What to do with a request once its header is there.

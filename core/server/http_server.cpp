@@ -11,11 +11,19 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "core/server/connection.hpp"
+#include "core/server/workers.hpp"
 
 namespace bp::server {
 
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
+
+namespace {
+
+// For clients to take the errors in which their answers end.
+constexpr auto kCutTime = std::chrono::seconds(1);
+
+}  // namespace
 
 struct HttpServer::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
@@ -28,6 +36,8 @@ struct HttpServer::Impl {
   void accepted(const boost::system::error_code& error, tcp::socket socket);
   void pause_accepting();
   void begin_drain(uint32_t grace_s);
+  void end_grace();
+  std::vector<std::shared_ptr<Connection>> connections() const;
   void close_all();
   void stop_if_quiet();
   void wait_for_signal(std::function<void()> handler);
@@ -62,22 +72,41 @@ void HttpServer::Impl::pause_accepting() {
 // Goes on accepting, so that probes and new requests get an answer (the router's 503), not a
 // refusal.
 void HttpServer::Impl::begin_drain(uint32_t grace_s) {
-  if (shared->draining) return close_all();
+  if (shared->draining) return end_grace();
   shared->draining = true;
   const std::vector<Connection*> open(shared->open.begin(), shared->open.end());
   for (Connection* connection : open) connection->close_when_idle();
   grace.expires_after(std::chrono::seconds(grace_s));
   grace.async_wait([this](const auto& error) {
-    if (!error) close_all();
+    if (!error) end_grace();
   });
   shared->on_quiet = [this] { stop_if_quiet(); };
   stop_if_quiet();
 }
 
-void HttpServer::Impl::close_all() {
+// Clients get an error for what is still at work, not half an answer.
+void HttpServer::Impl::end_grace() {
+  if (shared->cuts_short) return close_all();
+  shared->cuts_short = true;
+  grace.expires_after(kCutTime);
+  grace.async_wait([this](const auto& error) {
+    if (!error) close_all();
+  });
+  spdlog::warn("the grace time is over: {} unfinished answer(s) end with an error",
+               shared->n_answering);
+  for (const auto& connection : connections()) {
+    run_work([&connection] { connection->cut_short(); });
+  }
+}
+
+std::vector<std::shared_ptr<Connection>> HttpServer::Impl::connections() const {
   std::vector<std::shared_ptr<Connection>> open;
   for (Connection* connection : shared->open) open.push_back(connection->shared_from_this());
-  for (const auto& connection : open) connection->close_now();
+  return open;
+}
+
+void HttpServer::Impl::close_all() {
+  for (const auto& connection : connections()) connection->close_now();
   shared->io.stop();
 }
 
@@ -99,7 +128,7 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() {
   Shared& shared = *impl_->shared;
   shared.on_quiet = nullptr;
-  shared.draining = true;
+  shared.draining = shared.cuts_short = true;
   boost::system::error_code ignored;
   impl_->acceptor.close(ignored);
   impl_->accept_pause.cancel();

@@ -112,8 +112,11 @@ class Signals(unittest.TestCase):
     # Slow enough that a signal finds it at work: several sequences of 900 tokens.
     BUSY = ENDLESS | {"n": 4}
 
-    def running(self, **server):
-        running = Server(tiny_model(), server=server)
+    # So slow that none of those answers is finished within seconds.
+    SLOW = tiny_model(backend={"plugin": "reference"})
+
+    def running(self, model=None, **server):
+        running = Server(model or tiny_model(), server=server)
         self.addCleanup(lambda: running.process.poll() is None and running.stop(signal.SIGKILL))
         return running
 
@@ -171,31 +174,45 @@ class Signals(unittest.TestCase):
         except OSError:
             return True
 
+    def begin_answers(self, server):
+        """A stream that has begun, and the connection of an answer in one piece."""
+        stream = server.stream("/v1/chat/completions", self.BUSY)
+        whole = server.send("/v1/chat/completions", self.BUSY)
+        next(iter(stream))
+        server.wait_until(
+            lambda: server.metric("backplane_requests_running") >= 8, 10, "runs too few"
+        )
+        return stream, whole
+
+    def check_cut(self, server, stream, whole):
+        """Both end with an error, and that is said in the log."""
+        *_, last = stream.chunks()
+        self.assertIn("shutting down", last["error"]["message"])
+        response = whole.getresponse()
+        self.assertEqual(response.status, 503)
+        self.assertEqual(json.loads(response.read())["error"]["type"], "server_error")
+        whole.close()
+        self.assertEqual(server.process.wait(scaled(10)), 0)
+        server.stop()
+        self.assertIn("2 unfinished answer", server.log_text())
+
     def test_the_grace_is_bounded(self):
-        server = self.running(grace_s=1)
-        streams = [server.stream("/v1/chat/completions", self.BUSY) for _ in range(12)]
-        next(iter(streams[0]))
+        server = self.running(self.SLOW, grace_s=1)
+        answers = self.begin_answers(server)
         start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        self.assertEqual(server.process.wait(scaled(10)), 0)
+        self.check_cut(server, *answers)
         self.assertLess(time.monotonic() - start, scaled(5))
-        for stream in streams:
-            stream.close()
-        server.stop()
 
-    def test_a_second_signal_stops_at_once(self):
-        server = self.running()
-        streams = [server.stream("/v1/chat/completions", self.BUSY) for _ in range(12)]
-        next(iter(streams[0]))
+    def test_a_second_signal_ends_it(self):
+        server = self.running(self.SLOW)
+        answers = self.begin_answers(server)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.2)
         start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        server.process.wait(scaled(10))
+        self.check_cut(server, *answers)
         self.assertLess(time.monotonic() - start, scaled(2))
-        for stream in streams:
-            stream.close()
-        server.stop()
 
     @needs_smollm2
     def test_what_is_being_quantised_ends_too(self):

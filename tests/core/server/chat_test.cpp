@@ -223,12 +223,31 @@ TEST_F(ChatTest, AClientThatLeavesFreesItsBlocks) {
                                  "stream": true, "ignore_eos": true})");
   client->wait_for_pieces(3);
   EXPECT_FALSE(app->idle());
-  client->leave();
+  client->cancel();
   wait_until_idle();
   EXPECT_EQ(stats().kv_blocks_used.get(), 0U);
   EXPECT_EQ(stats().finished[static_cast<size_t>(engine::FinishReason::kCancelled)].get(), 4U);
   model.delay_us = 0;
   EXPECT_EQ(chat("Hi")->json()["choices"][0]["message"]["content"], kReply);
+}
+
+// At once: the engine may be at a long step.
+TEST_F(ChatTest, WhatIsCancelledEndsWithAnError) {
+  model.delay_us = 2000;
+  Json body = {{"messages", Json::array({{{"role", "user"}, {"content", "Hi"}}})},
+               {"ignore_eos", true}};
+  const Client whole = post("/v1/chat/completions", body.dump());
+  body["stream"] = true;
+  const Client streamed = post("/v1/chat/completions", body.dump());
+  streamed->wait_for_pieces(3);
+  whole->cancel();
+  EXPECT_TRUE(whole->has_ended());
+  EXPECT_EQ(whole->response.status, 503);
+  EXPECT_EQ(whole->json()["error"]["type"], "server_error");
+  streamed->cancel();
+  EXPECT_TRUE(streamed->has_ended());
+  EXPECT_THAT(streamed->events().back()["error"]["message"], HasSubstr("shutting down"));
+  wait_until_idle();
 }
 
 TEST_F(ChatTest, AFailedStepIsAnErrorOfTheRequestAlone) {

@@ -49,9 +49,9 @@ void ClientView::end_stream(std::string last) {
   end(std::move(lock));
 }
 
-void ClientView::on_gone(std::function<void()> gone) {
+void ClientView::on_cancel(std::function<void()> cancel) {
   const std::scoped_lock lock(mutex_);
-  gone_ = std::move(gone);
+  cancel_ = std::move(cancel);
   changed_.notify_all();
 }
 
@@ -77,14 +77,14 @@ bool ClientView::has_ended() {
   return ended_;
 }
 
-void ClientView::leave() {
-  std::function<void()> gone;
+void ClientView::cancel() {
+  std::function<void()> cancel;
   {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, 30s, [this] { return gone_ != nullptr; }));
-    gone = std::exchange(gone_, nullptr);
+    ASSERT_TRUE(changed_.wait_for(lock, 30s, [this] { return cancel_ != nullptr; }));
+    cancel = std::exchange(cancel_, nullptr);
   }
-  gone();
+  cancel();
 }
 
 std::vector<Json> ClientView::events() {

@@ -41,13 +41,13 @@ struct ClientView : Exchange, std::enable_shared_from_this<ClientView> {
   void write(std::string piece) override;
   void end_stream(std::string last) override;
   void flush() override {}
-  void on_gone(std::function<void()> gone) override;
+  void on_cancel(std::function<void()> cancel) override;
 
   void wait_for_end();
   void wait_for_pieces(size_t n);
   [[nodiscard]] bool has_ended();
-  // The client goes away.
-  void leave();
+  // The client goes away, or the server ends.
+  void cancel();
   [[nodiscard]] Json json() const { return Json::parse(response.body); }
   // The events of a stream but the last, which is checked to be [DONE].
   [[nodiscard]] std::vector<Json> events();
@@ -61,7 +61,7 @@ struct ClientView : Exchange, std::enable_shared_from_this<ClientView> {
   void end(std::unique_lock<std::mutex> lock);
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::function<void()> gone_;
+  std::function<void()> cancel_;
   bool ended_ = false;
 };
 

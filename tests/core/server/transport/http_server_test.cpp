@@ -108,7 +108,7 @@ class HttpServerTest : public ::testing::Test {
       route.refusal.body = "no key";
     } else if (request.path == "/hold") {
       route.handler = [this](HttpRequest, std::shared_ptr<Exchange> exchange) {
-        exchange->on_gone([this] {
+        exchange->on_cancel([this] {
           const std::lock_guard lock(mutex_);
           gone_ = true;
           changed_.notify_all();
@@ -569,6 +569,55 @@ TEST_F(HttpServerTest, EndsWhatOutlastsTheGrace) {
   ASSERT_NE(held(), nullptr);
   server_->drain(1);
   thread_.join();
+  EXPECT_TRUE(client_gone_within(0ms));
+}
+
+TEST_F(HttpServerTest, EndsWithWhatAnswersTheEndOfTheGrace) {
+  start();
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const auto exchange = held();
+  ASSERT_NE(exchange, nullptr);
+  exchange->start_stream("text/event-stream");
+  exchange->write("data: 1\n\n");
+  exchange->flush();
+  client.read_until("data: 1");
+  server_->drain(0);
+  ASSERT_TRUE(client_gone_within(5s));
+  exchange->end_stream("data: error\n\n");
+  EXPECT_THAT(client.read_all(), HasSubstr("data: error\n\n\r\n0\r\n\r\n"));
+  client.close();
+  thread_.join();
+}
+
+// Nothing of it can be told yet.
+TEST_F(HttpServerTest, RefusesWhatAWorkerHasWhenTheGraceIsOver) {
+  start();
+  Client first(port_), second(port_);
+  first.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
+  second.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
+  working_.wait();
+  server_->drain(30);
+  server_->drain(30);
+  for (Client* client : {&first, &second}) {
+    const std::string answer = client->read_all();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(answer, HasSubstr("Retry-After: "));
+    EXPECT_THAT(answer, HasSubstr(R"("type":"server_error")"));
+  }
+  thread_.join();
+  go_on_.count_down();
+}
+
+TEST_F(HttpServerTest, EndsAtOnceWhenItIsAskedForTheThirdTime) {
+  start();
+  Client client(port_);
+  client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  ASSERT_NE(held(), nullptr);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 3; ++i) server_->drain(30);
+  thread_.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 900ms);
   EXPECT_TRUE(client_gone_within(0ms));
 }
 
