@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
+import shutil
+import subprocess
 import xml.etree.ElementTree
 
-from support import SOURCE, CommandTest, backplane, main
+from support import BINARY, SOURCE, CommandTest, backplane, main
 
 TRACE = os.path.join(SOURCE, "tests", "traces", "simulate-short-memory.yaml")
 CSV = (
@@ -98,6 +101,31 @@ class Simulate(CommandTest):
         self.assert_one_clear_line(self.simulate("/nowhere/trace.yaml"), "/nowhere/trace.yaml")
         self.assert_one_clear_line(backplane("simulate", TRACE, "--scheduler", "fcfss"), "fcfs")
         self.assert_one_clear_line(self.simulate(TRACE, "--cost", "/nowhere/c.json"), "/nowhere")
+
+    def documented(self, language):
+        """The first block of this language in docs/simulate.md."""
+        with open(os.path.join(SOURCE, "docs", "simulate.md"), encoding="utf-8") as page:
+            return re.search(rf"(?ms)^```{language}\n(.*?)^```$", page.read())[1]
+
+    def test_documented_commands(self):
+        os.symlink(os.path.join(SOURCE, "tests"), os.path.join(self.folder, "tests"))
+        self.write("azure.csv", CSV)
+        measured = os.path.join(SOURCE, "bench", "results", "smollm2-135m-q4_1-one-core.json")
+        shutil.copy(measured, os.path.join(self.folder, "bench.json"))
+        path = os.path.dirname(os.path.abspath(BINARY)) + os.pathsep + os.environ["PATH"]
+        self.assert_done(
+            subprocess.run(
+                ["bash", "-ec", self.documented("")],
+                cwd=self.folder,
+                env=os.environ | {"PATH": path},
+                capture_output=True,
+                check=False,
+            )
+        )
+        self.assertTrue(os.path.isfile(os.path.join(self.folder, "priorities.svg")))
+
+    def test_a_documented_trace(self):
+        self.assert_done(self.simulate(self.write("synthetic.yaml", self.documented("yaml"))))
 
 
 if __name__ == "__main__":
