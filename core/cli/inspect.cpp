@@ -9,6 +9,7 @@
 #include "core/cli/commands.hpp"
 #include "core/cli/progress.hpp"
 #include "core/config/config.hpp"
+#include "core/model/architecture.hpp"
 #include "core/model/model.hpp"
 #include "core/runtime/compiled_model.hpp"
 #include "core/runtime/runtime.hpp"
@@ -52,22 +53,28 @@ void add_plan(const bp_memory_plan& plan, Json& memory) {
   memory["chosen"] = plan.modes[plan.chosen].name;
 }
 
+// Of a file without tensors.
+Result<Json> describe_vocabulary(const model::ModelFile& file, const Status& obstacle) {
+  Json obstacles = Json::array({obstacle.message()});
+  const Json tokenizer = describe_tokenizer(file, obstacles);
+  if (tokenizer.is_null()) {
+    return invalid_argument(file.path() + ": holds neither tensors nor a usable vocabulary");
+  }
+  const auto names = model::architecture_names(file);
+  return Json{{"format", file.format()},
+              {"architecture", names.ok() ? Json(names->front()) : Json()},
+              {"hyperparameters", Json::object()},
+              {"tensors", Json::array()},
+              {"tokenizer", tokenizer},
+              {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}, {"state_bytes", 0}}},
+              {"obstacles", std::move(obstacles)}};
+}
+
 // A file with an architecture, or one that holds only a vocabulary.
 Result<Json> describe_model(runtime::Runtime& runtime, const std::string& path) {
   BP_ASSIGN(const auto file, runtime.open_model(path, "auto"));
-  if (file->tensors().empty()) {
-    Json obstacles = Json::array();
-    const Json tokenizer = describe_tokenizer(*file, obstacles);
-    if (tokenizer.is_null()) {
-      return invalid_argument(path + ": holds neither tensors nor a usable vocabulary");
-    }
-    return Json{{"format", file->format()},
-                {"architecture", nullptr},
-                {"hyperparameters", Json::object()},
-                {"tensors", Json::array()},
-                {"tokenizer", tokenizer},
-                {"memory", {{"weights_bytes", 0}, {"kv_bytes_per_token", 0}, {"state_bytes", 0}}},
-                {"obstacles", std::move(obstacles)}};
+  if (const Status status = model::check_has_tensors(*file); !status.ok()) {
+    return describe_vocabulary(*file, status);
   }
   BP_ASSIGN(const auto formats, runtime.formats("auto"));
   model::LoadOptions options;

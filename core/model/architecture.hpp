@@ -134,6 +134,9 @@ struct ArchitectureChoice {
   std::string name;  // as in the file, for "{arch}"
 };
 
+// What the file calls its architecture, at least one name, the most precise first.
+Result<std::vector<std::string>> architecture_names(const ModelFile& file);
+
 // The one in `folders` (in order of precedence) whose names hold the model's. An unknown name's
 // error gives the nearest known one.
 Result<ArchitectureChoice> find_architecture(const ModelFile& file,

@@ -20,29 +20,6 @@ const std::map<std::string, std::vector<std::string>, std::less<>> kNameKeys = {
     {"gguf", {"general.architecture"}},
     {"huggingface", {"config.architectures", "config.model_type"}}};
 
-Result<std::vector<std::string>> names_in(const ModelFile& file) {
-  const auto keys = kNameKeys.find(file.dialect());
-  if (keys == kNameKeys.end()) {
-    return unsupported(fmt::format("{}: dialect '{}' is unknown (known: gguf, huggingface)",
-                                   file.path(), file.dialect()));
-  }
-  std::vector<std::string> names;
-  for (const std::string& key : keys->second) {
-    const bp_metadata* entry = file.find_metadata(key);
-    if (entry == nullptr) continue;
-    if (entry->type != BP_META_STRING) {
-      return invalid_argument(fmt::format("{}: {} must be a string", file.path(), key));
-    }
-    const auto* strings = static_cast<const bp_str*>(entry->data);
-    for (uint64_t i = 0; i < std::min<uint64_t>(entry->n, 8); ++i) {
-      names.emplace_back(metadata_detail::view(strings[i]));
-    }
-  }
-  if (!names.empty()) return names;
-  return invalid_argument(fmt::format("{}: names no architecture (tried: {})", file.path(),
-                                      fmt::join(keys->second, ", ")));
-}
-
 Result<std::vector<std::string>> yaml_files(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -67,11 +44,34 @@ bool has_section(const ModelFile& file, const std::string& name) {
 
 }  // namespace
 
+Result<std::vector<std::string>> architecture_names(const ModelFile& file) {
+  const auto keys = kNameKeys.find(file.dialect());
+  if (keys == kNameKeys.end()) {
+    return unsupported(fmt::format("{}: dialect '{}' is unknown (known: gguf, huggingface)",
+                                   file.path(), file.dialect()));
+  }
+  std::vector<std::string> names;
+  for (const std::string& key : keys->second) {
+    const bp_metadata* entry = file.find_metadata(key);
+    if (entry == nullptr) continue;
+    if (entry->type != BP_META_STRING) {
+      return invalid_argument(fmt::format("{}: {} must be a string", file.path(), key));
+    }
+    const auto* strings = static_cast<const bp_str*>(entry->data);
+    for (uint64_t i = 0; i < std::min<uint64_t>(entry->n, 8); ++i) {
+      names.emplace_back(metadata_detail::view(strings[i]));
+    }
+  }
+  if (!names.empty()) return names;
+  return invalid_argument(fmt::format("{}: names no architecture (tried: {})", file.path(),
+                                      fmt::join(keys->second, ", ")));
+}
+
 // The classes that a Hugging Face file lists come before its model_type, so a name's place in
 // `wanted` counts first, then the order of files.
 Result<ArchitectureChoice> find_architecture(const ModelFile& file,
                                              const std::vector<std::string>& folders) {
-  BP_ASSIGN(const auto wanted, names_in(file));
+  BP_ASSIGN(const auto wanted, architecture_names(file));
   std::vector<std::string> known;
   std::string best;  // its file
   size_t best_place = wanted.size();

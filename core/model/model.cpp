@@ -53,9 +53,17 @@ nlohmann::ordered_json to_json(const Value& value) {
 
 }  // namespace
 
+Status check_has_tensors(const ModelFile& file) {
+  if (!file.tensors().empty()) return {};
+  return unsupported(file.path() +
+                     ": holds no tensors, at most a vocabulary: it can tokenize but not run; give "
+                     "the file with the model's weights");
+}
+
 Result<LoadedModel> load_model(const LoadOptions& options) {
   BP_ASSIGN(auto file,
             ModelFile::open(options.path, options.formats, options.format, options.host));
+  BP_TRY(check_has_tensors(*file));
   BP_ASSIGN(const auto choice, find_architecture(*file, options.folders.architectures));
   BP_ASSIGN(Lowered lowered,
             lower(*file, choice, options.context, options.quantize, options.progress));

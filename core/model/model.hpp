@@ -46,6 +46,9 @@ struct LoadedModel {
   std::vector<std::string> warnings = {};
 };
 
+// An error where the file has no weights, as one that holds only a vocabulary.
+Status check_has_tensors(const ModelFile& file);
+
 Result<LoadedModel> load_model(const LoadOptions& options);
 
 // {format, architecture, hyperparameters{}, tensors[{name, dtype, dims}],

@@ -220,7 +220,20 @@ class Inspect(CommandTest):
         path = data("tokenizers", "gpt-2.gguf")
         found = json.loads(self.assert_done(backplane("inspect", path, "--json")))
         self.assertEqual(found["tokenizer"]["n_vocab"], 50257)
-        self.assertIn(b"50257", self.assert_done(backplane("inspect", path)))
+        self.assertEqual(found["architecture"], "gpt2")
+        self.assertEqual(len(found["obstacles"]), 1)
+        text = self.assert_done(backplane("inspect", path)).decode()
+        self.assertIn("50257", text)
+        self.assertRegex(text, "(?m)^cannot run .*no tensors")
+
+    def test_a_vocabulary_alone_cannot_run(self):
+        with open(TINY, "rb") as file:
+            model = file.read()
+        path = self.write("no-tensors.gguf", model[:8] + struct.pack("<Q", 0) + model[16:])
+        for command in [["run", path, "--prompt", "Hi"], ["logits", path, "--tokens", "1"]]:
+            self.assert_one_clear_line(
+                backplane(*command), path, "no tensors", "give the file with the model's weights"
+            )
 
 
 class Perplexity(CommandTest):
