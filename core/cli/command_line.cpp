@@ -16,6 +16,7 @@
 
 #include "core/base/nearest.hpp"
 #include "core/cli/commands.hpp"
+#include "core/config/kv_section.hpp"
 #include "core/model/map_guard.hpp"
 #include "core/quantize/mixture.hpp"
 
@@ -79,6 +80,12 @@ std::string known_mixture(const std::string& name) {
   return found.ok() ? "" : found.status().message();
 }
 
+std::string known_kv_types(const std::string& types) {
+  config::Backend unused;
+  const Status status = config::set_kv_types(types, unused);
+  return status.ok() ? "" : status.message();
+}
+
 void add_serve(CLI::App& app, ServeOptions& o, Command& command) {
   auto* sub = app.add_subcommand("serve", "serve the models of a configuration over HTTP");
   sub->add_option("CONFIG", o.config, "a YAML file")->required();
@@ -120,9 +127,10 @@ void add_inspect(CLI::App& app, InspectOptions& o, Command& command) {
 void add_tokenize(CLI::App& app, TokenizeOptions& o, Command& command) {
   auto* sub = app.add_subcommand("tokenize", "standard input to a JSON array of token ids");
   sub->add_option("MODEL", o.model, kModelHelp)->required();
-  sub->add_flag("--no-special", o.no_special, "add no BOS or EOS");
-  sub->add_flag("--plain", o.plain, "special tokens written in the text stay text");
-  sub->add_flag("--decode", o.decode, "a JSON array of ids back to text");
+  auto* no_special = sub->add_flag("--no-special", o.no_special, "add no BOS or EOS");
+  auto* plain = sub->add_flag("--plain", o.plain, "special tokens written in the text stay text");
+  sub->add_flag("--decode", o.decode, "a JSON array of ids back to text")
+      ->excludes(no_special, plain);
   sub->callback([&] { command = [&] { return tokenize(o); }; });
 }
 
@@ -144,7 +152,7 @@ void add_model_options(CLI::App& sub, ModelOptions& o) {
   sub.add_option("MODEL", o.model, kModelHelp)->required();
   sub.add_option("--backend", o.backend, "the backend plugin; 'reference' computes in float32")
       ->default_val("cpu");
-  sub.add_option("--kv", o.kv_types, kKvHelp);
+  sub.add_option("--kv", o.kv_types, kKvHelp)->check(known_kv_types);
   sub.add_option("--quantize", o.quantize, "quantise the weights while they are loaded: Q8_0, ...")
       ->check(known_mixture);
   sub.add_option("--set", o.backend_keys, kSetHelp)->allow_extra_args(false);
