@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -32,10 +33,11 @@ class Scores {
   }
   [[nodiscard]] uint64_t n() const { return n_; }
   [[nodiscard]] double perplexity() const { return std::exp(mean_); }
-  // Of the perplexity, as if tokens were independent.
-  [[nodiscard]] double standard_error() const {
+  // Of the perplexity, as if tokens were independent. One token tells nothing of it.
+  [[nodiscard]] std::optional<double> standard_error() const {
+    if (n_ < 2) return std::nullopt;
     const auto n = static_cast<double>(n_);
-    return n_ < 2 ? 0 : perplexity() * std::sqrt(squares_ / (n - 1) / n);
+    return perplexity() * std::sqrt(squares_ / (n - 1) / n);
   }
 
  private:
@@ -64,15 +66,18 @@ Status score(SingleSequence& sequence, std::span<const int32_t> window, uint32_t
 }
 
 void print(const Scores& scores, size_t n_windows, uint32_t context, bool json) {
+  const auto error = scores.standard_error();
   if (json) {
     fmt::print(
-        "{{\"perplexity\":{:.9g},\"standard_error\":{:.9g},\"tokens\":{},\"windows\":{},"
+        "{{\"perplexity\":{:.9g},\"standard_error\":{},\"tokens\":{},\"windows\":{},"
         "\"context\":{}}}\n",
-        scores.perplexity(), scores.standard_error(), scores.n(), n_windows, context);
+        scores.perplexity(), error ? fmt::format("{:.9g}", *error) : "null", scores.n(), n_windows,
+        context);
     return;
   }
-  fmt::print("perplexity {:.4f} +- {:.4f} over {} tokens behind the middle of {} windows of {}\n",
-             scores.perplexity(), scores.standard_error(), scores.n(), n_windows, context);
+  fmt::print("perplexity {:.4f} +- {} over {} tokens behind the middle of {} windows of {}\n",
+             scores.perplexity(), error ? fmt::format("{:.4f}", *error) : "unknown", scores.n(),
+             n_windows, context);
 }
 
 }  // namespace

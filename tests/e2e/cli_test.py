@@ -282,6 +282,13 @@ class Perplexity(CommandTest):
         other = self.measure(text, "--context", "300", "--backend", "cpu")
         self.assertAlmostEqual(found["perplexity"] / other["perplexity"], 1, delta=0.05)
 
+    def test_one_token_tells_nothing_of_the_error(self):
+        found = self.measure("a b", "--context", "2")
+        self.assertEqual(found["tokens"], 1)
+        self.assertIsNone(found["standard_error"])
+        done = backplane("perplexity", TINY, self.write("text", "a b"), "--context", "2")
+        self.assertIn(b"+- unknown over 1 token", self.assert_done(done))
+
     def test_a_text_without_two_tokens_is_refused(self):
         for text in ["", "a"]:
             done = backplane("perplexity", TINY, self.write("short", text))
