@@ -1,8 +1,10 @@
 #include "core/convert/quantize_file.hpp"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -109,10 +111,8 @@ class FileQuantizer {
         options_.pure ? quantize::of_width(mixture.dtype, width)
                       : quantize::choose_type(mixture, shape_, name, width, tensor.n_dims > 2);
     if (chosen.dtype != chosen.wanted) {
-      report_.notes.push_back(
-          fmt::format("{}: rows of {} are no multiple of {}, the block of {}: {} instead", name,
-                      width, dtype_info(chosen.wanted).block_elements, dtype_name(chosen.wanted),
-                      dtype_name(chosen.dtype)));
+      Replaced& replaced = replaced_[{chosen.wanted, chosen.dtype, width}];
+      if (replaced.n_tensors++ == 0) replaced.first = name;
     }
     requantised_ |= is_block_quantised(tensor.dtype) && is_block_quantised(chosen.dtype) &&
                     tensor.dtype != chosen.dtype;
@@ -129,6 +129,14 @@ class FileQuantizer {
   }
 
   void add_notes() {
+    for (const auto& [key, replaced] : replaced_) {
+      const auto [wanted, chosen, width] = key;
+      const uint64_t n_more = replaced.n_tensors - 1;
+      report_.notes.push_back(fmt::format(
+          "{}: rows of {} are no multiple of {}, the block of {}: {} instead{}", replaced.first,
+          width, dtype_info(wanted).block_elements, dtype_name(wanted), dtype_name(chosen),
+          n_more == 0 ? "" : fmt::format(", as for {} more", n_more)));
+    }
     if (requantised_) {
       report_.notes.push_back(in_.path() +
                               " is quantised already, which adds to the error: a file in f16, bf16 "
@@ -212,6 +220,13 @@ class FileQuantizer {
   const QuantizeOptions& options_;
   const quantize::ModelShape shape_;
   QuantizeReport report_;
+  // Tensors whose rows are no whole blocks of the type wanted, by it, the type chosen and the
+  // width.
+  struct Replaced {
+    std::string first;  // the name
+    uint64_t n_tensors = 0;
+  };
+  std::map<std::tuple<bp_dtype, bp_dtype, uint64_t>, Replaced> replaced_;
   bool requantised_ = false, without_importance_ = false;
   std::vector<std::byte> piece_;
 };

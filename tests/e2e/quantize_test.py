@@ -3,6 +3,7 @@
 import filecmp
 import json
 import os
+import re
 import shutil
 import stat
 import struct
@@ -153,6 +154,9 @@ class Files(QuantizeTest):
     def test_say_which_rows_no_block_divides(self):
         _, notes = self.quantize("Q4_K_M", model=STORIES)
         self.assertRegex(notes, r"note: \S+weight: rows of 64 are no multiple of 256.*q5_0 instead")
+        rows = re.findall(r"note: \S+: (rows of \d+ .*) instead", notes)
+        self.assertEqual(len(rows), len(set(rows)), notes)
+        self.assertRegex(notes, r"instead, as for \d+ more\n")
 
 
 class WhileLoading(QuantizeTest):
