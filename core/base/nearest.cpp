@@ -45,10 +45,13 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return best == nullptr ? std::string() : *best;
 }
 
+std::string nearest_suggestion(std::string_view name, const std::vector<std::string>& known) {
+  const std::string near = nearest_name(name, known);
+  return near.empty() ? std::string() : "; nearest: " + near;
+}
+
 std::string nearest_hint(std::string_view name, const std::vector<std::string>& known) {
-  if (const std::string near = nearest_name(name, known); !near.empty()) {
-    return "; nearest: " + near;
-  }
+  if (const std::string near = nearest_suggestion(name, known); !near.empty()) return near;
   constexpr size_t kListed = 12;
   if (known.empty() || known.size() > kListed) return {};
   return fmt::format(" (known: {})", fmt::join(known, ", "));

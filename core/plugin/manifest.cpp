@@ -281,7 +281,7 @@ Result<ParamValue> check_field(const FieldSpec& field, const ParamValue& value) 
   for (const ParamValue& v : allowed) names.push_back(describe(v));
   return invalid_argument(fmt::format("'{}' is none of {}{}", describe(typed),
                                       fmt::join(names, ", "),
-                                      base::nearest_hint(describe(typed), names)));
+                                      base::nearest_suggestion(describe(typed), names)));
 }
 
 }  // namespace bp::plugin

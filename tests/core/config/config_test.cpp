@@ -159,6 +159,11 @@ TEST(KvTypes, AreAnyThatABackendMayKeep) {
   EXPECT_EQ(backend.v_dtype, BP_DTYPE_Q5_1);
 }
 
+TEST_F(ConfigTest, NamesTheAllowedValuesOnce) {
+  EXPECT_THAT(error_of("models: [{id: demo, source: model.gguf, backend: {isa: sse}}]"),
+              ::testing::EndsWith("isa: 'sse' is none of auto, avx2"));
+}
+
 TEST_F(ConfigTest, ExpandsEnvironmentVariablesInValues) {
   ::setenv("BACKPLANE_CONFIG_TEST", "model", 1);
   EXPECT_EQ(error_of("models: [{id: demo, source: \"${BACKPLANE_CONFIG_TEST}.gguf\"}]"), "");
