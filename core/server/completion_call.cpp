@@ -83,13 +83,6 @@ void read_length(FieldReader& fields, TextCall& call) {
   if (n == 0 && call.request.n > 1) fields.refuse("n", "must be 1 where 'max_tokens' is 0");
 }
 
-void read_best_of(FieldReader& fields, const TextCall& call) {
-  const auto best_of = fields.integer("best_of", 1, 128);
-  if (best_of && *best_of != int64_t{call.request.n}) {
-    fields.refuse("best_of", "must be equal to 'n'");
-  }
-}
-
 }  // namespace
 
 void read_completion_call(FieldReader& fields, const CallContext& c, TextCall& call) {
@@ -98,7 +91,6 @@ void read_completion_call(FieldReader& fields, const CallContext& c, TextCall& c
   read_logprobs(fields, call);
   read_length(fields, call);
   check_lengths(fields, call);
-  read_best_of(fields, call);
   fields.any("prompt");  // read last: encoding is the costly part
   accept_neutral_fields(fields);
   fields.finish();

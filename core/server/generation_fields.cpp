@@ -112,16 +112,23 @@ void read_streaming(FieldReader& fields, TextCall& call) {
   call.stream = fields.boolean("stream").value_or(false);
   const Json* options = fields.object("stream_options", 16);
   if (options == nullptr) return;
-  if (!call.stream && !options->empty()) {
-    return fields.refuse("stream_options", "is only allowed with 'stream': true");
-  }
   FieldReader reader(*options, "stream_options.");
   call.include_usage = reader.boolean("include_usage").value_or(false);
   if (reader.has("include_obfuscation") && reader.boolean("include_obfuscation").value_or(false)) {
     reader.refuse("include_obfuscation", "is not supported");
   }
   reader.finish();
-  if (reader.refusal()) fields.refuse(*reader.refusal());
+  if (reader.refusal()) return fields.refuse(*reader.refusal());
+  if (call.include_usage && !call.stream) {
+    fields.refuse("stream_options", "asks for usage, which needs 'stream': true");
+  }
+}
+
+void read_choices(FieldReader& fields, engine::Request& request) {
+  const int64_t n = fields.integer("n", 1, kMaxChoices).value_or(1);
+  const int64_t best_of = fields.integer("best_of", 1, kMaxChoices).value_or(n);
+  if (best_of != n) fields.refuse("best_of", "must be equal to 'n'");
+  request.n = static_cast<uint32_t>(n);
 }
 
 }  // namespace
@@ -133,7 +140,7 @@ void read_generation_fields(FieldReader& fields, const CallContext& c, TextCall&
   read_stop(fields, call);
   read_logit_bias(fields, c, call);
   read_streaming(fields, call);
-  r.n = static_cast<uint32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  read_choices(fields, r);
   r.min_tokens = static_cast<uint32_t>(fields.integer("min_tokens", 0, kMaxTokens).value_or(0));
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
   if (seed) call.seed = static_cast<uint64_t>(*seed);

@@ -30,6 +30,7 @@ constexpr Case kBothEndpoints[] = {
     {"stop_token_ids", R"([1, [-1], [259], [1.5], ["1"]])"},
     {"logit_bias", R"([[], {"x": 1}, {"1": 101}, {"1": -101}, {"1": "1"}, {"259": 1}, {"-1": 1},
                        {"01": 1}])"},
+    {"best_of", R"([2, 0, "1"])"},
     {"stream", R"([1, "true"])"},
     {"ignore_eos", R"([1])"},
     {"return_token_ids", R"([1])"},
@@ -70,8 +71,10 @@ constexpr Case kCompletions[] = {
     {"logprobs", "[true, 21, -1, \"1\"]"},
     {"echo", "[1]"},
     {"suffix", "[\"x\"]"},
-    {"best_of", "[2, 0, \"1\"]"},
     {"messages", "[[]]"},
+    {"chat_template_kwargs", R"([{"thinking": false}])"},
+    {"continue_final_message", "[true]"},
+    {"top_logprobs", "[1]"},
     {"prompt",
      R"([1, {}, "", [], [[]], [1.5], [-1], [259], ["a", 1], [[1], ["a"]], [true], ["a", ""]])"},
 };
@@ -193,6 +196,7 @@ TEST_F(ValidationTest, Combinations) {
 TEST_F(ValidationTest, NeutralAndNullValuesAreAccepted) {
   const Json neutral = {{"response_format", {{"type", "text"}}},
                         {"n", 1},
+                        {"best_of", 1},
                         {"tools", Json::array()},
                         {"tool_choice", "none"},
                         {"parallel_tool_calls", true},
@@ -208,8 +212,11 @@ TEST_F(ValidationTest, NeutralAndNullValuesAreAccepted) {
                         {"xtc_threshold", 0.1},
                         {"regex", ""},
                         {"temperature", 0},
+                        {"chat_template_kwargs", Json::object()},
+                        {"continue_final_message", false},
+                        {"top_logprobs", 0},
                         {"stream", false},
-                        {"stream_options", Json::object()}};
+                        {"stream_options", {{"include_usage", false}}}};
   EXPECT_EQ(chat("Hi", neutral)->response.status, 200) << chat("Hi", neutral)->response.body;
   EXPECT_EQ(complete("Hi", neutral)->response.status, 200);
   Json nulls;
