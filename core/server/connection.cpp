@@ -6,8 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include <boost/asio/write.hpp>
-#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/error.hpp>
 
 #include "core/server/connection_exchange.hpp"
 #include "core/server/header_checks.hpp"
@@ -22,7 +21,6 @@ using std::chrono::seconds;
 namespace {
 
 constexpr std::string_view kHeaderEnd = "\r\n\r\n";
-constexpr size_t kReadBytes = 8 << 10;
 
 // Of "/path?query", or of "http://host/path?query", which proxies send.
 std::string path_of(beast::string_view target) {
@@ -168,37 +166,6 @@ void Connection::accept(Route route, HttpRequest request) {
   read_body();
 }
 
-void Connection::send_continue() {
-  static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  stream_.expires_after(seconds(shared_->limits.write_timeout_s));
-  asio::async_write(stream_, asio::buffer(kContinue),
-                    [self = shared_from_this()](const auto& error, size_t) {
-                      if (error) return self->close_now();
-                      if (self->state_ != State::kClosed) self->read_body();
-                    });
-}
-
-void Connection::read_body() {
-  if (parser_->is_done()) return body_came({});
-  stream_.expires_after(seconds(shared_->limits.body_timeout_s));
-  http::async_read(
-      stream_, buffer_, *parser_,
-      [self = shared_from_this()](const auto& error, size_t) { self->body_came(error); });
-}
-
-void Connection::body_came(const boost::system::error_code& error) {
-  if (state_ == State::kClosed) return;
-  if (error == http::error::body_limit) return refuse(413, "the request's body is too large");
-  const bool is_http_error =
-      error.category() == http::make_error_code(http::error::bad_chunk).category();
-  const bool ended = error == http::error::end_of_stream || error == http::error::partial_message;
-  if (error && (ended || !is_http_error)) return close_now();
-  if (error) return refuse(400, "the request's body is no valid HTTP");
-  request_.body = std::move(parser_->get().body());
-  parser_.reset();
-  dispatch();
-}
-
 void Connection::dispatch() {
   enter(State::kAnswering);
   answer_ended_ = false;
@@ -207,7 +174,8 @@ void Connection::dispatch() {
   watch_for_close();
   auto exchange = make_exchange(shared_, weak_from_this(), exchange_);
   std::function<void()> work = [handler = std::move(route_.handler), request = std::move(request_),
-                                exchange = std::move(exchange)]() mutable {
+                                exchange = std::move(exchange),
+                                held = std::move(held_body_)]() mutable {
     handler(std::move(request), std::move(exchange));
   };
   if (route_.is_quick) return run_work(work);
@@ -252,8 +220,7 @@ void Connection::client_is_gone() {
   close_now();
 }
 
-// ---- after the last answer
-// -----------------------------------------------------------------------
+// ---- after the last answer ----------------------------------------------------------------------
 
 // Closing with unread bytes would reset the connection and could take the answer with it: end our
 // side and read what still comes, for a moment.

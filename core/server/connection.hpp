@@ -18,6 +18,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "core/server/held_body.hpp"
 #include "core/server/http.hpp"
 #include "core/server/outbox.hpp"
 #include "core/server/workers.hpp"
@@ -38,6 +39,7 @@ struct Shared {
   bool cuts_short = false;  // what is still at work when the grace time is over
   std::set<Connection*> open;
   std::atomic<uint32_t> n_open{0};
+  HeldBody::Sum held_bytes = std::make_shared<std::atomic<uint64_t>>(0);
   uint32_t n_answering = 0;
   std::function<void()> on_quiet;  // when the last answer at work is complete
 };
@@ -65,16 +67,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   enum class State { kIdle, kReading, kAnswering, kStreaming, kLingering, kClosed };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  static constexpr size_t kReadBytes = 8 << 10;  // at a time
 
   void await_request();
   void read_header();
   void header_bytes_came(size_t n);
   void process_header(size_t n_header);
   void accept(Route route, HttpRequest request);
+  void dispatch();
+
+  // The body: connection_body.cpp.
   void send_continue();
   void read_body();
+  void read_more_of_body();
+  void parse_body();
   void body_came(const boost::system::error_code& error);
-  void dispatch();
 
   void watch_for_close();
   void look_at_socket();
@@ -107,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_;
   boost::asio::steady_timer poll_timer_;
   std::optional<Parser> parser_;
+  std::shared_ptr<HeldBody> held_body_;  // of the request in the parser
   HttpRequest request_;
   Route route_;
   State state_ = State::kIdle;

@@ -42,6 +42,8 @@ void Connection::send(uint64_t exchange, HttpResponse response) {
 
 void Connection::refuse(int status, const std::string& message) {
   ++exchange_;
+  parser_.reset();
+  held_body_.reset();
   HttpResponse response = to_response({status, message, {}, {}});
   response.close = true;
   respond(std::move(response));

@@ -2,6 +2,7 @@
 // HTTP as the handlers see it: a request that has passed all checks of the wire, and an exchange to
 // answer it with. No Beast here, so that few files pay for its headers.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,6 +81,12 @@ struct HttpLimits {
   uint32_t idle_timeout_s = 75;    // between requests
   uint32_t write_timeout_s = 30;   // without progress
   uint64_t max_unsent_bytes = 8u << 20;  // of a stream whose client reads slowly
+
+  // Of all bodies that are being read or wait for a worker: sixteen of the largest. No less than
+  // 16 MiB, so that a low limit of one does not turn away many small ones.
+  [[nodiscard]] uint64_t max_held_bytes() const {
+    return 16 * std::max<uint64_t>(max_body_bytes, 1u << 20);
+  }
 };
 
 }  // namespace bp::server

@@ -7,9 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -70,6 +72,14 @@ class Client {
     return n_read > 0 ? static_cast<size_t>(n_read) : 0;
   }
   [[nodiscard]] bool closed_by_server() const { return closed_; }
+  // Once an answer, or the end, has come to one of them: which.
+  static size_t first_answered(const std::vector<std::unique_ptr<Client>>& clients) {
+    std::vector<pollfd> polled;
+    for (const auto& client : clients) polled.push_back({client->fd_, POLLIN, 0});
+    ::poll(polled.data(), polled.size(), 10'000);
+    const auto came = [](const pollfd& p) { return p.revents != 0; };
+    return static_cast<size_t>(std::ranges::find_if(polled, came) - polled.begin());
+  }
 
  private:
   int fd_;
@@ -310,6 +320,75 @@ TEST_F(HttpServerTest, RefusesBeforeTheBodyIsRead) {
   const std::string answer = client.read_all();
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 401"));
   EXPECT_THAT(answer, HasSubstr("no key"));
+}
+
+// Clients with 1 MiB of a body each, of which the server holds 16 MiB together.
+class HeldBodiesTest : public HttpServerTest {
+ protected:
+  void start_small() {
+    HttpLimits limits;
+    limits.max_body_bytes = 1 << 20;
+    start(limits);
+  }
+  using Clients = std::vector<std::unique_ptr<Client>>;
+  // Of bodies of 1 MiB n_missing bytes are not sent.
+  Clients send_bodies(size_t n_clients, size_t n_missing) const {
+    Clients clients;
+    for (size_t i = 0; i < n_clients; ++i) {
+      clients.push_back(std::make_unique<Client>(port_));
+      clients.back()->send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n" +
+                           std::string((1 << 20) - n_missing, 'x'));
+    }
+    return clients;
+  }
+  static void expect_one_is_refused(Clients& clients) {
+    const size_t refused = Client::first_answered(clients);
+    ASSERT_LT(refused, clients.size());
+    const std::string answer = clients[refused]->read_all();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: "));
+    EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+    EXPECT_THAT(answer, HasSubstr("all requests together have more than 16 MiB"));
+    EXPECT_TRUE(clients[refused]->closed_by_server());
+    clients.erase(clients.begin() + static_cast<ptrdiff_t>(refused));
+  }
+  static void expect_answers(const Clients& clients) {
+    for (const auto& client : clients) {
+      EXPECT_THAT(client->read_until("\r\n\r\nPOST /x xxx"), StartsWith("HTTP/1.1 200"));
+    }
+  }
+};
+
+TEST_F(HeldBodiesTest, AreBoundedWhileTheyCome) {
+  start_small();
+  Clients clients = send_bodies(17, 1);
+  expect_one_is_refused(clients);
+  for (const auto& client : clients) client->send("x");
+  expect_answers(clients);
+}
+
+TEST_F(HeldBodiesTest, AreBoundedWhileTheyWaitForAWorker) {
+  start_small();
+  const std::string work = "GET /work HTTP/1.1\r\nHost: a\r\n\r\n";
+  Client first(port_), second(port_);
+  first.send(work);
+  second.send(work);
+  working_.wait();
+  Clients clients = send_bodies(17, 0);
+  expect_one_is_refused(clients);
+  go_on_.count_down();
+  expect_answers(clients);
+  // What has been handled is held no more, but for what two workers may just be ending.
+  expect_answers(send_bodies(14, 0));
+}
+
+TEST_F(HeldBodiesTest, AreHeldNoMoreOnceTheClientHasGone) {
+  start_small();
+  Clients clients = send_bodies(16, 1);
+  while (server_->n_connections() < 16) std::this_thread::sleep_for(1ms);
+  clients.clear();
+  while (server_->n_connections() > 0) std::this_thread::sleep_for(1ms);
+  expect_answers(send_bodies(16, 0));
 }
 
 TEST_F(HttpServerTest, EndsSlowHeaders) {
