@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backplane/json_metadata.hpp"
 #include "core/base/nearest.hpp"
 #include "core/model/architecture.hpp"
 #include "core/model/model_file.hpp"
@@ -53,7 +54,11 @@ Result<std::vector<std::string>> architecture_names(const ModelFile& file) {
   std::vector<std::string> names;
   for (const std::string& key : keys->second) {
     const bp_metadata* entry = file.find_metadata(key);
-    if (entry == nullptr) continue;
+    if (entry == nullptr) {
+      const Status absent = check_absent(file.metadata(), key);
+      if (!absent.ok()) return absent.with_context(file.path());
+      continue;
+    }
     if (entry->type != BP_META_STRING) {
       return invalid_argument(fmt::format("{}: {} must be a string", file.path(), key));
     }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "backplane/dtype.hpp"
+#include "backplane/json_metadata.hpp"
 #include "backplane/plugin.hpp"
 #include "core/base/nearest.hpp"
 #include "core/plugin/call.hpp"
@@ -267,7 +268,7 @@ const bp_metadata* ModelFile::find_metadata(std::string_view key) const {
 }
 
 bool ModelFile::is_null(std::string_view key) const {
-  const auto nulls = metadata().array<std::string_view>("huggingface.null_keys");
+  const auto nulls = metadata().array<std::string_view>(kNullKeys);
   for (uint64_t i = 0; nulls.ok() && i < nulls->size(); ++i) {
     if ((*nulls)[i] == key) return true;
   }

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backplane/json_metadata.hpp"
+
 namespace bp::model {
 
 namespace {
@@ -99,6 +101,7 @@ class ParameterReader : public Scope {
     for (const std::string& key : keys) {
       const bp_metadata* entry = file_.find_metadata(key);
       if (entry != nullptr) return read_entry(spec, *entry);
+      if (file_.dialect() == "huggingface") BP_TRY(check_absent(file_.metadata(), key));
     }
     if (spec.if_null && std::ranges::any_of(keys, [&](auto& key) { return file_.is_null(key); })) {
       return default_value(spec, *spec.if_null);

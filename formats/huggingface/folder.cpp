@@ -119,7 +119,7 @@ Status read_side_files(const std::string& folder, Metadata& metadata) {
   BP_TRY(check_form(folder));
   BP_TRY(add_file(folder, "config", metadata));
   BP_TRY(add_file(folder, "generation_config", metadata));
-  if (!metadata.list_nulls()) return invalid(folder, "too many keys in its configuration");
+  if (!metadata.list_others()) return invalid(folder, "too many keys in its configuration");
   for (const RawFile& file : kRawFiles) {
     const std::string path = in(folder, file.name);
     if (!exists(path)) continue;

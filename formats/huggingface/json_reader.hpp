@@ -44,6 +44,12 @@ class JsonReader {
   uint64_t read_u64(std::string_view what);
   bool read_bool();
   void skip_value();
+  // Of what follows; before it peek() has passed over white space.
+  [[nodiscard]] size_t position() const { return at_; }
+  // What has been read since then.
+  [[nodiscard]] std::string_view text_from(size_t begin) const {
+    return text_.substr(begin, at_ - begin);
+  }
   // Nothing but white space may follow.
   bool expect_end();
 

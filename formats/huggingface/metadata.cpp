@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "backplane/json_metadata.hpp"
 #include "backplane/plugin.hpp"
 #include "backplane/text.hpp"
 #include "formats/huggingface/files.hpp"
@@ -30,6 +31,17 @@ uint32_t common_type(const std::vector<JsonNumber>& numbers) {
   return is_signed ? BP_META_I64 : BP_META_U64;
 }
 
+// How a value begins, for an error message.
+std::string excerpt(std::string_view json) {
+  constexpr size_t kMaxBytes = 48;
+  std::string out;
+  for (const char c : json.substr(0, 1024)) {
+    if (out.size() == kMaxBytes) return out + "...";
+    if (c > ' ') out += c < '\x7f' ? c : '?';
+  }
+  return out;
+}
+
 class JsonFlattener {
  public:
   JsonFlattener(JsonReader& json, Metadata& metadata) : json_(json), metadata_(metadata) {}
@@ -42,8 +54,11 @@ class JsonFlattener {
  private:
   void member(const std::string& key) {
     switch (json_.peek()) {
-      case JsonKind::kObject:
-        return object(key + ".");
+      case JsonKind::kObject: {
+        const size_t begin = json_.position();
+        object(key + ".");
+        return metadata_.add_untyped(key, json_.text_from(begin));
+      }
       case JsonKind::kArray:
         return array(key);
       case JsonKind::kString:
@@ -65,6 +80,7 @@ class JsonFlattener {
     std::vector<std::string> strings;
     std::vector<bool> bools;
     bool is_other = false;
+    const size_t begin = json_.position();
     for (json_.enter_array(); json_.next_element();) {
       const JsonKind kind = json_.peek();
       if (kind == JsonKind::kNumber) {
@@ -79,7 +95,8 @@ class JsonFlattener {
       }
     }
     const int n_kinds = !numbers.empty() + !strings.empty() + !bools.empty() + is_other;
-    if (n_kinds > 1 || is_other || !json_.ok()) return;
+    if (n_kinds > 1 || is_other) return metadata_.add_untyped(key, json_.text_from(begin));
+    if (!json_.ok()) return;
     if (!strings.empty()) return added(key, metadata_.add_strings(key, std::move(strings)));
     if (!bools.empty()) return added(key, metadata_.add_bools(key, bools, true));
     added(key, metadata_.add_numbers(key, numbers));
@@ -150,8 +167,17 @@ bool Metadata::add_bools(const std::string& key, const std::vector<bool>& values
   return add(key, BP_META_BOOL, is_array, bytes.size(), bytes.data());
 }
 
-bool Metadata::list_nulls() {
-  return nulls_.empty() || add_strings(std::string(kNullKeys), std::move(nulls_));
+void Metadata::add_untyped(std::string key, std::string_view json) {
+  untyped_keys_.push_back(std::move(key));
+  untyped_values_.push_back(excerpt(json));
+}
+
+bool Metadata::list_others() {
+  const auto list = [&](std::string_view key, std::vector<std::string>& texts) {
+    return texts.empty() || add_strings(std::string(key), std::move(texts));
+  };
+  return list(kNullKeys, nulls_) && list(kUntypedKeys, untyped_keys_) &&
+         list(kUntypedValues, untyped_values_);
 }
 
 Status add_json(const std::string& path, std::string_view text, const std::string& prefix,

@@ -14,10 +14,6 @@
 
 namespace bp::huggingface {
 
-// The key that lists those whose value is null: where a configuration lacks a key its class has a
-// default, where it says null there is none.
-inline constexpr std::string_view kNullKeys = "huggingface.null_keys";
-
 class Metadata {
  public:
   Metadata() = default;
@@ -31,9 +27,11 @@ class Metadata {
   // Of one type: unsigned unless one is negative or real.
   bool add_numbers(const std::string& key, const std::vector<JsonNumber>& values);
   bool add_bools(const std::string& key, const std::vector<bool>& values, bool is_array);
-  // Of keys without a value, all of which `kNullKeys` lists from list_nulls() on.
+  // Of keys without a value or a type for it, which are listed from list_others() on (see
+  // backplane/json_metadata.hpp).
   void add_null(std::string key) { nulls_.push_back(std::move(key)); }
-  bool list_nulls();
+  void add_untyped(std::string key, std::string_view json);
+  bool list_others();
 
   // Point into this object.
   [[nodiscard]] const std::vector<bp_metadata>& entries() const { return entries_; }
@@ -46,6 +44,7 @@ class Metadata {
   std::vector<bp_metadata> entries_;
   std::set<std::string> keys_;  // whose nodes keep their place
   std::vector<std::string> nulls_;
+  std::vector<std::string> untyped_keys_, untyped_values_;
   std::deque<std::string> texts_;
   std::deque<std::vector<bp_str>> strings_;
   std::deque<std::vector<uint64_t>> words_;
@@ -53,8 +52,7 @@ class Metadata {
 };
 
 // The members of a JSON object, nested ones with their names joined by dots: {"a": {"b": 1}} under
-// the prefix "config." is config.a.b. Arrays of anything but numbers, strings or booleans alone are
-// left out.
+// the prefix "config." is config.a.b.
 Status add_json(const std::string& path, std::string_view text, const std::string& prefix,
                 Metadata& metadata);
 

@@ -7,6 +7,7 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/file.hpp"
+#include "backplane/json_metadata.hpp"
 #include "backplane/metadata.hpp"
 #include "backplane/text.hpp"
 #include "formats/huggingface/folder.hpp"
@@ -39,8 +40,8 @@ Result<StateDict> read_file_of_weights(const std::string& path) {
 }
 
 Status check_not_quantised(MetadataView metadata) {
-  BP_ASSIGN(const auto method,
-            metadata.get_or<std::string_view>("config.quantization_config.quant_method", ""));
+  BP_ASSIGN(const auto method, json_value_or<std::string_view>(
+                                   metadata, "config.quantization_config.quant_method", ""));
   if (method.empty()) return {};
   return unsupported("config.json: quantization_config.quant_method " + quote(method) +
                      ": quantised weights are read from safetensors alone");

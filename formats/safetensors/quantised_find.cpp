@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backplane/dtype.hpp"
+#include "backplane/json_metadata.hpp"
 #include "backplane/text.hpp"
 #include "formats/safetensors/quantised.hpp"
 #include "formats/safetensors/quantised_values.hpp"
@@ -48,14 +49,23 @@ struct Config {
   bp_dtype float_type = BP_DTYPE_BF16;
 };
 
+Status read_block_size(MetadataView metadata, const std::string& key, Config& config) {
+  if (!metadata.contains(key)) return check_absent(metadata, key);
+  BP_ASSIGN(const auto block, metadata.array<uint64_t>(key));
+  if (block.size() != 2) {
+    return invalid_argument("metadata \"" + key + "\": expected 2 sizes, found " +
+                            std::to_string(block.size()));
+  }
+  config.block_rows = std::max<uint64_t>(block[0], 1);
+  config.block_columns = std::max<uint64_t>(block[1], 1);
+  return {};
+}
+
 Result<Config> read_config(MetadataView metadata) {
   Config config;
   const std::string prefix = "config.quantization_config.";
-  const auto text = [&](const std::string& key) {
-    auto value = metadata.get_or<std::string_view>(key, "");
-    return value.ok() ? *value : std::string_view();
-  };
-  const std::string_view method = text(prefix + "quant_method");
+  BP_ASSIGN(const auto method,
+            json_value_or<std::string_view>(metadata, prefix + "quant_method", ""));
   if (!method.empty() && std::ranges::find(kMethods, method) == kMethods.end()) {
     std::string known;
     for (const auto& one : kMethods) known += (known.empty() ? "" : ", ") + std::string(one);
@@ -63,14 +73,15 @@ Result<Config> read_config(MetadataView metadata) {
                        " is unknown (known: " + known + ")");
   }
   config.is_awq = method == "awq";
-  config.zeros_are_less_one = text(prefix + "checkpoint_format") != "gptq_v2";
-  auto bits = metadata.get_or<uint32_t>(prefix + "bits", 4);
-  if (bits.ok()) config.bits = *bits;
-  const auto block = metadata.array<uint64_t>(prefix + "weight_block_size");
-  if (block.ok() && block->size() == 2) {
-    config.block_rows = std::max<uint64_t>((*block)[0], 1);
-    config.block_columns = std::max<uint64_t>((*block)[1], 1);
-  }
+  BP_ASSIGN(const auto form,
+            json_value_or<std::string_view>(metadata, prefix + "checkpoint_format", ""));
+  config.zeros_are_less_one = form != "gptq_v2";
+  BP_ASSIGN(config.bits, json_value_or<uint32_t>(metadata, prefix + "bits", 4));
+  BP_TRY(read_block_size(metadata, prefix + "weight_block_size", config));
+  const auto text = [&](const std::string& key) {
+    auto value = metadata.get_or<std::string_view>(key, "");
+    return value.ok() ? *value : std::string_view();
+  };
   const std::string_view dtype =
       text("config.torch_dtype").empty() ? text("config.dtype") : text("config.torch_dtype");
   if (dtype == "float16") config.float_type = BP_DTYPE_F16;

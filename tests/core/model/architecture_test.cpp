@@ -304,6 +304,72 @@ TEST_F(ArchitectureTest, AKeyWithoutAValueIsNotAnAbsentOne) {
   EXPECT_EQ(model->parameters.at("other").as_int(), 3);
 }
 
+// What stands in config.json under a key that is asked for is of its kind, or refused.
+class ConfigKindTest : public ::testing::Test {
+ protected:
+  ConfigKindTest() { fill_hugging_face_llama(fake_); }
+  std::string error() { return fake_.load(source_folders()).status().message(); }
+  // With a value that has no metadata type.
+  std::string error_of(const std::string& key, const std::string& json) {
+    fake_.metadata.remove(key);
+    fake_.metadata.strings("huggingface.untyped_keys", {"config.other", key})
+        .strings("huggingface.untyped_values", {"[[1]]", json});
+    return error();
+  }
+  FakeModel fake_{"huggingface"};
+};
+
+TEST_F(ConfigKindTest, ObjectsAndMixedArraysAreRefused) {
+  for (const char* key :
+       {"config.hidden_act", "config.rope_theta", "config.sliding_window", "config.head_dim",
+        "config.vocab_size", "config.rope_scaling.rope_type", "config.hidden_size"}) {
+    for (const char* json : {R"({"a":1})", "[[1]]", "{}"}) {
+      const std::string text = error_of(key, json);
+      EXPECT_THAT(text, HasSubstr("hyper-parameter "));
+      EXPECT_THAT(text, HasSubstr(".yaml:"));
+      EXPECT_THAT(text, HasSubstr("metadata \"" + std::string(key) +
+                                  "\": expected a plain value or a list of them, found " + json));
+    }
+    fake_.metadata.remove(key);
+    fake_.metadata.remove("huggingface.untyped_keys").remove("huggingface.untyped_values");
+    fill_hugging_face_llama(fake_);
+    EXPECT_EQ(error(), "");
+  }
+}
+
+TEST_F(ConfigKindTest, NamesOfTheArchitectureToo) {
+  EXPECT_THAT(error_of("config.architectures", "{}"),
+              HasSubstr("metadata \"config.architectures\": expected a plain value"));
+}
+
+TEST_F(ConfigKindTest, ObjectsAreNoScalars) {
+  const std::string expected = "metadata \"config.rope_scaling\": expected an object with ";
+  fake_.metadata.string("config.rope_scaling", "yarn");
+  EXPECT_THAT(error(), HasSubstr(expected));
+  EXPECT_THAT(error(), HasSubstr("found string \"yarn\""));
+  fake_.metadata.i64("config.rope_scaling", 5);
+  EXPECT_THAT(error(), HasSubstr("found i64 5"));
+  fake_.metadata.boolean("config.rope_scaling", true);
+  EXPECT_THAT(error(), HasSubstr(expected));
+  fake_.metadata.strings("config.rope_scaling", {});
+  EXPECT_THAT(error(), HasSubstr("found an array"));
+  fake_.metadata.boolean("config.rope_scaling", false);
+  EXPECT_EQ(error(), "") << "as files say that there is none";
+  EXPECT_THAT(error_of("config.rope_scaling", "[[1]]"), HasSubstr(expected));
+}
+
+TEST_F(ConfigKindTest, OfWhatNobodyAsksForNothingIsAsked) {
+  EXPECT_EQ(error_of("config.quantised", "[[1]]"), "");
+  EXPECT_EQ(error_of("config.rope_scaling", "{}"), "");
+  EXPECT_EQ(error_of("config.text_config.head_dim", "{}"), "");
+}
+
+TEST_F(ConfigKindTest, TheTextsSectionIsReadAlike) {
+  fake_.metadata.string("config.text_config.model_type", "mistral");
+  EXPECT_THAT(error_of("config.text_config.head_dim", "{}"),
+              HasSubstr("metadata \"config.text_config.head_dim\": expected a plain value"));
+}
+
 TEST_F(ArchitectureTest, DefaultsThatNeedEachOther) {
   const auto model =
       load(changed("default: 16", "default: other}\n  other: {default: context_length"));

@@ -124,6 +124,7 @@ TEST_F(SideFiles, ConfigIsFlattened) {
   folder_.write("config.json", R"({"hidden_size": 64, "eps": 1e-5, "tie": true, "none": null,
     "architectures": ["LlamaForCausalLM"], "rope_scaling": {"rope_type": "llama3", "factor": 8.0},
     "negative": [-1, 2], "mixed": [1, 2.5], "odd": [1, "a"], "deep": [[1]], "empty": [],
+    "long": {"name": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
     "flags": [true, false], "name": "a\u00e9\ud83d\ude00"})");
   folder_.write("generation_config.json", R"({"eos_token_id": [1, 2], "inner": {"top_k": null}})");
   const MetadataView m = read();
@@ -135,6 +136,21 @@ TEST_F(SideFiles, ConfigIsFlattened) {
   ASSERT_EQ(nulls.value().size(), 2u);
   EXPECT_EQ(nulls.value()[0], "config.none");
   EXPECT_EQ(nulls.value()[1], "generation_config.inner.top_k");
+  const auto untyped = m.array<std::string_view>("huggingface.untyped_keys");
+  const auto values = m.array<std::string_view>("huggingface.untyped_values");
+  const std::pair<std::string_view, std::string_view> expected[] = {
+      {"config.rope_scaling", R"({"rope_type":"llama3","factor":8.0})"},
+      {"config.odd", R"([1,"a"])"},
+      {"config.deep", "[[1]]"},
+      {"config.long", R"({"name":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...)"},
+      {"generation_config.inner", R"({"top_k":null})"},
+  };
+  ASSERT_EQ(untyped.value().size(), std::size(expected));
+  ASSERT_EQ(values.value().size(), std::size(expected));
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    EXPECT_EQ(untyped.value()[i], expected[i].first);
+    EXPECT_EQ(values.value()[i], expected[i].second);
+  }
   EXPECT_EQ(m.array<std::string_view>("config.architectures").value()[0], "LlamaForCausalLM");
   EXPECT_EQ(m.get<std::string_view>("config.rope_scaling.rope_type").value(), "llama3");
   EXPECT_EQ(m.get<double>("config.rope_scaling.factor").value(), 8.0);
@@ -147,6 +163,29 @@ TEST_F(SideFiles, ConfigIsFlattened) {
   EXPECT_EQ(m.get<std::string_view>("config.name").value(), "a\u00e9\U0001F600");
   EXPECT_EQ(m.array<int64_t>("generation_config.eos_token_id").value()[1], 2);
   EXPECT_EQ(m.get<std::string_view>("safetensors.format").value(), "pt");
+}
+
+TEST_F(SideFiles, QuantizationIsOfItsKinds) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"5", R"("config.quantization_config": expected an object with "quant_method", found u64 5)"},
+      {"\"awq\"", R"(expected an object with "quant_method", found string "awq")"},
+      {"[[1]]", R"(expected an object with "quant_method", found [[1]])"},
+      {R"({"quant_method": {"a": 1}})", R"(quant_method": expected a plain value)"},
+      {R"({"quant_method": 5})", R"(quant_method": expected string, found u64 5)"},
+      {R"({"bits": "a"})", R"(bits": expected u32, found string)"},
+      {R"({"checkpoint_format": 2})", R"(checkpoint_format": expected string, found u64 2)"},
+      {R"({"weight_block_size": 128})", R"(weight_block_size": expected array of u64)"},
+      {R"({"weight_block_size": [128]})", R"(weight_block_size": expected 2 sizes, found 1)"},
+  };
+  for (const auto& [value, rule] : wrong) {
+    folder_.write("config.json", "{\"quantization_config\": " + std::string(value) + "}");
+    expect_refused(folder_.path(), rule);
+  }
+  for (const char* value : {"null", "false", "{}", R"({"quant_method": null, "other": [[1]]})",
+                            R"({"quant_method": "fp8", "weight_block_size": null})"}) {
+    folder_.write("config.json", "{\"quantization_config\": " + std::string(value) + "}");
+    EXPECT_TRUE(open(folder_.path()).ok()) << value;
+  }
 }
 
 TEST_F(SideFiles, TokenizersAndTemplatesAreHandedOn) {
