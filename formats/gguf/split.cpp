@@ -78,7 +78,12 @@ Status check_tensors(const std::vector<Part>& parts) {
     const std::string rule = "tensor name " + quote(names[*i].name) + " stands in two parts";
     return invalid_argument(names[*i].part->bytes.message(names[*i].offset, rule));
   }
-  return check_number(parts[0], kTensorsKey, names.size(), "the parts hold");
+  for (const Part& part : parts) {
+    // Later parts need not say it.
+    if (&part != &parts[0] && find_metadata(part.metadata, kTensorsKey) == nullptr) continue;
+    BP_TRY(check_number(part, kTensorsKey, names.size(), "the parts hold"));
+  }
+  return {};
 }
 
 }  // namespace

@@ -94,6 +94,16 @@ TEST_F(SplitModel, PartsAgreeOnTheCount) {
   expect_error(name(2), "split.count is 2, but the first part says 3");
 }
 
+TEST_F(SplitModel, PartsAgreeOnTheTensors) {
+  write(2, part({1, 3, 48}, "b"));
+  expect_error(name(2), "split.tensors.count is 48, but the parts hold 3");
+  write(2, GgufBuilder()
+               .set("split.no", uint16_t{1})
+               .set("split.count", uint16_t{3})
+               .f32_tensor("b", {1}, {1}));
+  EXPECT_TRUE(open().ok());
+}
+
 TEST_F(SplitModel, PartsStandInOrder) {
   write(2, part({2}, "b"));
   expect_error(name(2), "split.no is 2, but the file's name says 1");
