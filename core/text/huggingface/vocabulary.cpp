@@ -4,6 +4,9 @@
 #include <array>
 #include <charconv>
 
+#include <fmt/format.h>
+
+#include "backplane/json_metadata.hpp"
 #include "core/text/huggingface/json_fields.hpp"
 #include "core/text/huggingface/sentencepiece_model.hpp"
 #include "core/text/huggingface/tokenizer_json.hpp"
@@ -50,28 +53,56 @@ void read_named_tokens(const Json& config, const TextIndex& ids, Vocabulary& v) 
   }
 }
 
-// Ids under a key of config.json or generation_config.json: one, a list, or none.
-std::vector<int32_t> ids_at(MetadataView metadata, std::string_view key, const Vocabulary& v) {
-  std::vector<int32_t> ids;
-  const bp_metadata* entry = metadata.find(key);
-  for (uint64_t i = 0; entry != nullptr && i < std::min<uint64_t>(entry->n, 64); ++i) {
-    const auto id = metadata_detail::element<int32_t>(*entry, i);
-    if (id && v.contains(*id)) ids.push_back(*id);
+// Ids under keys of config.json and generation_config.json: one, a list, or none.
+class IdReader {
+ public:
+  IdReader(MetadataView metadata, const Vocabulary& v) : metadata_(metadata), v_(v) {
+    const auto n_rows = metadata.get<int64_t>("config.vocab_size");
+    n_ids_ = std::max<int64_t>(v.n_tokens(), n_rows.ok() ? *n_rows : 0);
   }
-  return ids;
-}
 
-void read_ids(MetadataView metadata, const std::string& file, Vocabulary& v,
-              std::vector<int32_t>& ends) {
-  const auto first = [&](const char* name, int32_t& id) {
-    const auto ids = ids_at(metadata, file + name, v);
-    if (id == kNoToken && !ids.empty()) id = ids[0];
-  };
-  first(".bos_token_id", v.bos);
-  first(".pad_token_id", v.pad);
-  const auto found = ids_at(metadata, file + ".eos_token_id", v);
+  // Those of the vocabulary; the model may have rows behind it, of which no text is known.
+  Result<std::vector<int32_t>> read(const std::string& key) const {
+    std::vector<int32_t> ids;
+    const bp_metadata* entry = metadata_.find(key);
+    if (entry == nullptr) BP_TRY(check_absent(metadata_, key));
+    for (uint64_t i = 0; entry != nullptr && i < std::min<uint64_t>(entry->n, 64); ++i) {
+      const auto id = metadata_detail::element<int64_t>(*entry, i);
+      if (!id) {
+        return invalid_argument(fmt::format("metadata \"{}\": expected ids of tokens, found {}",
+                                            key, metadata_detail::describe(*entry, i)));
+      }
+      if (*id < 0 || *id >= n_ids_) {
+        return invalid_argument(
+            fmt::format("metadata \"{}\": id {} is none of the {} tokens", key, *id, n_ids_));
+      }
+      if (*id < v_.n_tokens()) ids.push_back(static_cast<int32_t>(*id));
+    }
+    return ids;
+  }
+
+  // Padding is never put into a text, and many a file gives an id for it that no token has.
+  [[nodiscard]] int32_t read_padding(const std::string& key) const {
+    const auto id = metadata_.get<int32_t>(key);
+    return id.ok() && v_.contains(*id) ? *id : kNoToken;
+  }
+
+ private:
+  MetadataView metadata_;
+  const Vocabulary& v_;
+  int64_t n_ids_;
+};
+
+Status read_ids(MetadataView metadata, const std::string& file, Vocabulary& v,
+                std::vector<int32_t>& ends) {
+  const IdReader reader(metadata, v);
+  BP_ASSIGN(const auto begins, reader.read(file + ".bos_token_id"));
+  if (v.bos == kNoToken && !begins.empty()) v.bos = begins[0];
+  if (v.pad == kNoToken) v.pad = reader.read_padding(file + ".pad_token_id");
+  BP_ASSIGN(const auto found, reader.read(file + ".eos_token_id"));
   ends.insert(ends.end(), found.begin(), found.end());
   if (v.eos == kNoToken && !found.empty()) v.eos = found[0];
+  return {};
 }
 
 // Classes of transformers that put BOS and EOS by tokenizer_config.json, whatever tokenizer.json
@@ -155,8 +186,8 @@ Result<Vocabulary> read_vocabulary(MetadataView metadata) {
   read_named_tokens(map, ids, v);
   read_named_tokens(config, ids, v);
   std::vector<int32_t> ends;
-  read_ids(metadata, "config", v, ends);
-  read_ids(metadata, "generation_config", v, ends);
+  BP_TRY(read_ids(metadata, "config", v, ends));
+  BP_TRY(read_ids(metadata, "generation_config", v, ends));
   read_flags(config, v);
   BP_ASSIGN(v.chat_template, metadata.get_or<std::string_view>("tokenizer.chat_template", ""));
   if (v.chat_template.empty()) {

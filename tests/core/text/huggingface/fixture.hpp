@@ -21,30 +21,49 @@ using Json = nlohmann::json;
 class FolderMetadata {
  public:
   FolderMetadata& set(std::string key, std::string value) {
-    texts_.emplace_back(std::move(key), std::move(value));
+    texts_.push_back({std::move(key), std::move(value), 0});
+    return *this;
+  }
+  // Of one text.
+  FolderMetadata& set_list(std::string key, std::string value) {
+    texts_.push_back({std::move(key), std::move(value), 1});
     return *this;
   }
   FolderMetadata& set_ids(std::string key, std::vector<uint64_t> values) {
-    numbers_.emplace_back(std::move(key), std::move(values));
+    numbers_.push_back({std::move(key), std::move(values), 1});
+    return *this;
+  }
+  FolderMetadata& set_number(std::string key, uint64_t value) {
+    numbers_.push_back({std::move(key), {value}, 0});
     return *this;
   }
   Result<Vocabulary> read() {
     std::vector<bp_str> views;
     std::vector<bp_metadata> entries;
     views.reserve(texts_.size());
-    for (const auto& [key, value] : texts_) {
-      views.push_back(to_bp_str(value));
-      entries.push_back({to_bp_str(key), BP_META_STRING, 0, 1, &views.back()});
+    for (const Text& t : texts_) {
+      views.push_back(to_bp_str(t.value));
+      entries.push_back({to_bp_str(t.key), BP_META_STRING, t.is_array, 1, &views.back()});
     }
-    for (const auto& [key, values] : numbers_) {
-      entries.push_back({to_bp_str(key), BP_META_U64, 1, values.size(), values.data()});
+    for (const Numbers& n : numbers_) {
+      entries.push_back(
+          {to_bp_str(n.key), BP_META_U64, n.is_array, n.values.size(), n.values.data()});
     }
     return read_vocabulary({entries});
   }
 
  private:
-  std::vector<std::pair<std::string, std::string>> texts_;
-  std::vector<std::pair<std::string, std::vector<uint64_t>>> numbers_;
+  struct Text {
+    std::string key, value;
+    uint32_t is_array;
+  };
+  struct Numbers {
+    std::string key;
+    std::vector<uint64_t> values;
+    uint32_t is_array;
+  };
+  std::vector<Text> texts_;
+  std::vector<Numbers> numbers_;
 };
 
 inline Result<std::unique_ptr<Tokenizer>> from_json(const Json& json) {

@@ -156,6 +156,7 @@ TEST(Folders, SpecialTokensComeFromTheFilesBeside) {
                      .set("tokenizer.huggingface.special_tokens_map", R"({"pad_token": "<pad>"})")
                      .set_ids("config.eos_token_id", {4})
                      .set_ids("generation_config.eos_token_id", {4, 5, 4000})
+                     .set_number("config.vocab_size", 5000)
                      .read();
   ASSERT_TRUE(v.ok()) << v.status().message();
   EXPECT_EQ(v->bos, 3);
@@ -165,6 +166,31 @@ TEST(Folders, SpecialTokensComeFromTheFilesBeside) {
   EXPECT_THAT(v->end_of_generation, ElementsAre(4, 5));
   EXPECT_EQ(v->chat_template, "{{ messages }}");
   EXPECT_FALSE(v->add_bos);
+}
+
+TEST(Folders, IdsAreOfTheVocabularyOrOfTheModel) {
+  const auto error_of = [](FolderMetadata&& metadata) {
+    return metadata.set("tokenizer.huggingface.json", small().dump()).read().status().message();
+  };
+  for (const char* key : {"config.eos_token_id", "config.bos_token_id",
+                          "generation_config.eos_token_id", "generation_config.bos_token_id"}) {
+    const std::string place = "metadata \"" + std::string(key) + "\": ";
+    EXPECT_EQ(error_of(std::move(FolderMetadata().set_number(key, 6))), "");
+    EXPECT_EQ(error_of(std::move(FolderMetadata().set_number(key, 7))),
+              place + "id 7 is none of the 7 tokens");
+    EXPECT_EQ(error_of(std::move(FolderMetadata().set_ids(key, {3, 99999}))),
+              place + "id 99999 is none of the 7 tokens");
+    EXPECT_EQ(error_of(std::move(FolderMetadata().set_number(key, UINT64_MAX))),
+              place + "expected ids of tokens, found u64 18446744073709551615");
+    EXPECT_EQ(error_of(std::move(FolderMetadata().set(key, "</s>"))),
+              place + "expected ids of tokens, found string");
+    EXPECT_EQ(error_of(std::move(FolderMetadata()
+                                     .set_list("huggingface.untyped_keys", key)
+                                     .set_list("huggingface.untyped_values", "{}"))),
+              place + "expected a plain value or a list of them, found {}");
+  }
+  // Of padding files say what they like.
+  EXPECT_EQ(error_of(std::move(FolderMetadata().set_number("config.pad_token_id", 99999))), "");
 }
 
 TEST(Folders, TheConfigDecidesForClassesThatAskIt) {
