@@ -38,6 +38,10 @@ Result<Json> parse_object(std::string_view text, std::string_view name);
   return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : fallback;
 }
 
+// Whether the members of a step, model or added token that are read are of their kinds, as they
+// are by name; what is read below takes others for absent.
+Status check_kinds(const Json& object);
+
 [[nodiscard]] inline std::string type_of(const Json& object) {
   return text_of(object, "type");
 }
@@ -50,6 +54,7 @@ inline Status unknown_type(const char* what, const std::string& type) {
 // Calls visit(const Json&) for the object itself, or for each entry of a "Sequence" of `list`.
 template <class Visit>
 Status for_each_step(const Json& object, const char* list, const Visit& visit, int depth = 0) {
+  BP_TRY(check_kinds(object));
   if (type_of(object) != "Sequence") return visit(object);
   const Json* steps = member(object, list);
   if (steps == nullptr || !steps->is_array() || depth > 8) {

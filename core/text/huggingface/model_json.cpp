@@ -138,6 +138,7 @@ Status set_token(Vocabulary& v, int64_t id, std::string_view text, TokenType typ
 }
 
 Status read_model(const Json& model, Vocabulary& v, Pipeline& pipeline) {
+  BP_TRY(check_kinds(model));
   const Json* vocab = member(model, "vocab");
   if (vocab == nullptr || !vocab->is_structured()) {
     return invalid_argument("tokenizer.json: its model lacks a vocab");

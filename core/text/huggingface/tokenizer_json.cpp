@@ -15,7 +15,13 @@ Status read_added_tokens(const Json* tokens, Vocabulary& v) {
   if (!tokens->is_array()) return invalid_argument("tokenizer.json: added_tokens is no array");
   AddedTokens added;
   for (const Json& token : *tokens) {
-    BP_ASSIGN(const AddedToken found, add_token(token, number_of(token, "id", -1), v));
+    const Json* id = member(token, "id");
+    if (id == nullptr || !id->is_number_integer()) {
+      return invalid_argument(
+          fmt::format("tokenizer.json: added token \"{}\" has no whole number as id",
+                      text_of(token, "content").substr(0, 64)));
+    }
+    BP_ASSIGN(const AddedToken found, add_token(token, id->get<int64_t>(), v));
     added[found.id] = found;
   }
   set_added(added, v);
@@ -54,6 +60,7 @@ class PostProcessor {
     for (const Json& piece : *pieces) {
       const Json* token = member(piece, "SpecialToken");
       if (token == nullptr) {
+        if (member(piece, "Sequence") == nullptr) return wrong("a piece of single");
         behind = true;
         continue;
       }
@@ -84,6 +91,7 @@ class PostProcessor {
 }  // namespace
 
 Result<AddedToken> add_token(const Json& token, int64_t id, Vocabulary& v) {
+  BP_TRY(check_kinds(token));
   const bool special = flag_of(token, "special");
   BP_TRY(set_token(v, id, text_of(token, "content"),
                    special ? TokenType::kControl : TokenType::kUserDefined));

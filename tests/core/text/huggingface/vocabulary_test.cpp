@@ -249,6 +249,62 @@ TEST(BrokenFiles, AreRefusedInASentence) {
   expect_refused({{"model", {{"type", "Sorcery"}, {"vocab", {{"a", 0}}}}}}, "\"Sorcery\"");
 }
 
+TEST(BrokenFiles, SayWhereTheyBreakOff) {
+  const auto error_of = [](const char* text) {
+    return FolderMetadata().set("tokenizer.huggingface.json", text).read().status().message();
+  };
+  EXPECT_EQ(error_of("{\"model\": {\n\n\"vocab\" 5}}"),
+            "tokenizer.json: no valid JSON at byte 22 (line 3)");
+  EXPECT_EQ(error_of("{\"a\": "), "tokenizer.json: no valid JSON at byte 6 (line 1)");
+  EXPECT_EQ(error_of(""), "tokenizer.json: no valid JSON at byte 0 (line 1)");
+  EXPECT_EQ(error_of("{} x"), "tokenizer.json: no valid JSON at byte 4 (line 1)");
+}
+
+TEST(BrokenFiles, MembersAreOfTheirKinds) {
+  const auto with = [](const char* part, const Json& step) {
+    Json json = small();
+    json[part] = step;
+    return json;
+  };
+  expect_refused(with("normalizer", {{"type", "Prepend"}, {"prepend", {{"a", 1}}}}),
+                 R"(tokenizer.json: member "prepend" must be a text, found {"a":1})");
+  expect_refused(with("normalizer", {{"type", "Strip"}, {"strip_left", 1}}),
+                 R"(member "strip_left" must be true or false, found 1)");
+  expect_refused(
+      with("decoder", {{"type", "Sequence"}, {"decoders", {{{"type", "Strip"}, {"content", 5}}}}}),
+      R"(member "content" must be a text, found 5)");
+  expect_refused(with("decoder", {{"type", "Strip"}, {"content", " "}, {"start", "x"}}),
+                 R"(member "start" must be a whole number, found "x")");
+  for (const char* flag : {"byte_fallback", "fuse_unk", "ignore_merges"}) {
+    Json json = small();
+    json["model"][flag] = "x";
+    expect_refused(json, "member \"" + std::string(flag) + "\" must be true or false");
+    json["model"][flag] = nullptr;
+    EXPECT_NE(make(json), nullptr);
+  }
+  Json json = small();
+  json["added_tokens"][0]["special"] = 1;
+  expect_refused(json, R"(member "special" must be true or false, found 1)");
+  json = small();
+  json["added_tokens"][0]["id"] = "x";
+  expect_refused(json, R"(added token "<s>" has no whole number as id)");
+  expect_refused(with("post_processor", {{"type", "TemplateProcessing"},
+                                         {"single", {{{"Sequence", {{"id", "A"}}}}, "zz"}}}),
+                 "a piece of single");
+}
+
+TEST(BrokenFiles, NoMemberStandsTwice) {
+  const auto error_of = [](const char* text) {
+    return FolderMetadata().set("tokenizer.huggingface.json", text).read().status().message();
+  };
+  EXPECT_EQ(error_of(R"({"normalizer": {"type": "NFC"}, "normalizer": null})"),
+            "tokenizer.json: member \"normalizer\" stands twice");
+  EXPECT_EQ(error_of(R"({"model": {"vocab": {"a": 0, "b": 1, "a": 2}}})"),
+            "tokenizer.json: member \"a\" stands twice in model.vocab");
+  EXPECT_EQ(error_of(R"({"x": [1, {"a": [[], {"b": 0, "b": 0}]}]})"),
+            "tokenizer.json: member \"b\" stands twice in x[1].a[1]");
+}
+
 TEST(BrokenFiles, NestToADepthAlone) {
   constexpr size_t kDeep = 100'000;
   const std::string nested = std::string(kDeep, '[') + std::string(kDeep, ']');
