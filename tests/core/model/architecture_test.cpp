@@ -370,6 +370,18 @@ TEST_F(ConfigKindTest, TheTextsSectionIsReadAlike) {
               HasSubstr("metadata \"config.text_config.head_dim\": expected a plain value"));
 }
 
+// Files of models without experts say 0 of both.
+TEST(ExpertsUsed, AreSomeWhereThereAreExperts) {
+  FakeModel fake("gguf");
+  fill_llama(fake);
+  const auto error = [&] { return fake.load(source_folders()).status().message(); };
+  fake.metadata.u64("llama.expert_count", 0).u64("llama.expert_used_count", 0);
+  EXPECT_EQ(error(), "");
+  fake.metadata.u64("llama.expert_count", 8);
+  EXPECT_THAT(error(), HasSubstr("hyper-parameter n_experts_used"));
+  EXPECT_THAT(error(), HasSubstr("must be at least 1, found 0"));
+}
+
 TEST_F(ArchitectureTest, DefaultsThatNeedEachOther) {
   const auto model =
       load(changed("default: 16", "default: other}\n  other: {default: context_length"));
