@@ -4,14 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include "core/base/nearest.hpp"
+#include "core/base/read_file.hpp"
 
 namespace bp::base {
 
@@ -37,6 +37,12 @@ Result<std::string> expand_environment(const std::string& text) {
   }
 }
 
+// The library calls nesting too deep a "bad file".
+std::string reason_of(const YAML::Exception& error) {
+  const bool is_deep = dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;
+  return is_deep ? "maps and lists stand too deep in one another" : error.msg;
+}
+
 }  // namespace
 
 Yaml::Yaml(std::shared_ptr<const YAML::Node> node, std::shared_ptr<const std::string> file,
@@ -48,13 +54,7 @@ Yaml Yaml::child(const YAML::Node& node, const std::string& key) const {
 }
 
 Result<Yaml> Yaml::load_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return io_error(path + ": cannot be opened");
-  std::string text(kLargestFile + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return io_error(path + ": cannot be read");
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > kLargestFile) return invalid_argument(path + ": larger than 4 MiB");
+  BP_ASSIGN(const std::string text, read_file(path, kLargestFile));
   return load_text(text, path);
 }
 
@@ -67,7 +67,7 @@ Result<Yaml> Yaml::load_text(const std::string& text, const std::string& file_na
     return yaml.child(documents[1], "").error("a file has one document, and here begins another");
   } catch (const YAML::Exception& e) {
     return invalid_argument(
-        fmt::format("{}:{}:{}: {}", file_name, e.mark.line + 1, e.mark.column + 1, e.msg));
+        fmt::format("{}:{}:{}: {}", file_name, e.mark.line + 1, e.mark.column + 1, reason_of(e)));
   }
 }
 
