@@ -26,11 +26,12 @@ void wait_for_bytes(int fd, int limit_ms) {
   static_cast<void>(::poll(&polled, 1, limit_ms));
 }
 
-// Room for one more chunk; never much more than the limit needs.
+// Room for one more chunk. By doubling, but for the last time, which is to be no more than needed.
 void grow(std::string& bytes, uint64_t max_bytes) {
   const size_t needed = bytes.size() + kChunk;
   if (needed > bytes.capacity()) {
-    bytes.reserve(std::max<size_t>(needed, std::min(2 * bytes.capacity(), max_bytes + kChunk)));
+    const size_t doubled = std::max(needed, 2 * bytes.capacity());
+    bytes.reserve(doubled < max_bytes ? doubled : max_bytes + kChunk);
   }
   bytes.resize(needed);
 }
