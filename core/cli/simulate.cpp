@@ -1,6 +1,9 @@
 // backplane simulate: a scheduler plugin against a trace, without a model.
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -58,11 +61,21 @@ Result<simulate::CostModel> choose_cost(const SimulateOptions& options,
   return trace.cost.value_or(simulate::default_cost_model());
 }
 
+// What is left of a plot that could not be written would pass for one.
 Status write_plot(const std::string& path, const std::string& svg) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
+  const bool is_open = file.is_open();
   file << svg;
   file.close();
-  return file ? Status() : io_error(path + ": cannot be written");
+  if (file) return {};
+  const Status status =
+      io_error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  std::error_code ignored;
+  if (is_open && std::filesystem::is_regular_file(path, ignored)) {
+    std::filesystem::remove(path, ignored);
+  }
+  return status;
 }
 
 void print(const nlohmann::ordered_json& report, bool json) {

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import xml.etree.ElementTree
 
@@ -63,6 +65,24 @@ class Simulate(CommandTest):
     def without_expectations(self):
         with open(TRACE, encoding="utf-8") as file:
             return self.write("trace.yaml", file.read().split("expect:")[0])
+
+    def test_a_plot_that_does_not_fit(self):
+        path = os.path.join(self.folder, "cut.svg")
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        done = subprocess.run(
+            [BINARY, "simulate", TRACE, "--scheduler", "fcfs", "--plot", path],
+            capture_output=True,
+            check=False,
+            preexec_fn=limit,
+        )
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{path}: cannot be written: File too large", done.stderr.decode())
+        self.assertFalse(os.path.exists(path))
+        self.assertIn("No space left", self.simulate(TRACE, "--plot", "/dev/full").stderr.decode())
 
     def test_a_plot(self):
         path = os.path.join(self.folder, "plot.svg")
