@@ -1,12 +1,11 @@
 // backplane render: a chat request in JSON on standard input to the prompt's text.
 
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/read_file.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/standard_input.hpp"
 #include "core/runtime/launch.hpp"
@@ -17,11 +16,9 @@ namespace bp::cli {
 namespace {
 
 Result<std::shared_ptr<const text::ChatTemplate>> from_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return io_error(path + ": cannot be opened");
-  std::ostringstream source;
-  source << in.rdbuf();
-  auto made = text::ChatTemplate::create(source.str(), text::TokenTexts{});
+  constexpr uint64_t kMaxTemplateBytes = 4 << 20;
+  BP_ASSIGN(std::string source, base::read_file(path, kMaxTemplateBytes));
+  auto made = text::ChatTemplate::create(std::move(source), text::TokenTexts{});
   if (!made.ok()) return made.status().with_context(path);
   return std::shared_ptr<const text::ChatTemplate>(
       std::make_shared<const text::ChatTemplate>(std::move(made).value()));
@@ -32,8 +29,9 @@ Result<std::shared_ptr<const text::ChatTemplate>> from_model(const std::string& 
   BP_ASSIGN(const auto file, runtime->open_model(path, "auto"));
   auto vocabulary = text::read_vocabulary(file->metadata());
   if (!vocabulary.ok()) return vocabulary.status().with_context(path);
-  BP_ASSIGN(auto chat_template, runtime::make_chat_template(*vocabulary));
-  if (chat_template == nullptr) return invalid_argument(path + ": the model has no chat template");
+  auto chat_template = runtime::make_chat_template(*vocabulary);
+  if (!chat_template.ok()) return chat_template.status().with_context(path);
+  if (*chat_template == nullptr) return invalid_argument(path + ": the model has no chat template");
   return chat_template;
 }
 

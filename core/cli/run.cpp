@@ -19,6 +19,7 @@
 #include "core/runtime/launch.hpp"
 #include "core/server/prompt.hpp"
 #include "core/text/chat_output/output_parser.hpp"
+#include "core/text/jinja/text_ops.hpp"
 
 namespace bp::cli {
 
@@ -123,6 +124,10 @@ class Session {
   Result<std::vector<int32_t>> prompt_of(const std::string& text,
                                          text::chat::OutputSettings& output) {
     if (options_.raw || model_.chat_template == nullptr) return model_.tokenizer->encode(text);
+    if (!text::jinja::is_valid_utf8(text)) {
+      const char* source = options_.prompt ? "--prompt" : "the message";
+      return invalid_argument(fmt::format("{}: is not UTF-8, which a chat must be", source));
+    }
     messages_.push_back({{"role", "user"}, {"content", text}});
     nlohmann::ordered_json variables = {{"messages", messages_}, {"add_generation_prompt", true}};
     BP_ASSIGN(const server::RenderedChat chat,

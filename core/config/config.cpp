@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "backplane/backend.h"
 #include "backplane/scheduler.h"
+#include "core/base/read_file.hpp"
 #include "core/base/yaml.hpp"
 #include "core/config/model_section.hpp"
 #include "core/config/plugin_keys.hpp"
@@ -54,9 +54,13 @@ Status read_listen(const Yaml& node, Server& server) {
 Result<std::string> read_key_file(const Yaml& node, const std::string& folder) {
   BP_ASSIGN(const std::string name, node.as_string());
   const std::string path = resolve(folder, name);
-  std::ifstream in(path);
-  std::string key;
-  if (!in || !std::getline(in, key)) return node.error("the key file cannot be read or is empty");
+  // Its first line counts; what is longer than this is no file of a key.
+  constexpr uint64_t kLargestFile = 1 << 20;
+  const auto bytes = base::read_file(path, kLargestFile);
+  if (!bytes.ok()) {
+    return node.error("the key file cannot be read: " + bytes.status().message());
+  }
+  std::string key = bytes->substr(0, bytes->find('\n'));
   const size_t first = key.find_first_not_of(" \t\r");
   if (first == std::string::npos) return node.error("the first line of the key file is blank");
   key = key.substr(first, key.find_last_not_of(" \t\r") - first + 1);
@@ -161,6 +165,8 @@ Status read_models(const Yaml& root, const std::string& folder, const plugin::Ca
 }  // namespace
 
 Result<std::vector<std::string>> read_plugin_paths(const std::string& path) {
+  // It is read again with the plugins that are found.
+  BP_TRY(base::expect_regular_file(path));
   BP_ASSIGN(const Yaml root, Yaml::load_file(path));
   return read_paths(root, folder_of(path));
 }

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/nearest.hpp"
+#include "core/base/read_file.hpp"
 #include "core/base/yaml.hpp"
 
 namespace bp::plugin {
@@ -202,6 +203,7 @@ bool Manifest::has_kind(const std::string& kind) const {
 }
 
 Result<Manifest> read_manifest(const std::string& path) {
+  BP_TRY(base::expect_regular_file(path));
   BP_ASSIGN(const Yaml yaml, Yaml::load_file(path));
   if (!yaml.is_map()) return yaml.error("a plugin manifest is a map of keys and values");
   Manifest manifest;

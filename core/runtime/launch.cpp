@@ -170,8 +170,8 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   limits.max_output_rows = std::max(limits.max_sequences, limits.max_output_rows);
   BP_ASSIGN(model::LoadedModel loaded, load_model(runtime, config, progress));
   BP_ASSIGN(const auto tokenizer, make_tokenizer(*loaded.file));
-  BP_ASSIGN(const auto chat_template,
-            make_chat_template(tokenizer->vocabulary(), config.chat_template));
+  auto chat_template = make_chat_template(tokenizer->vocabulary(), config.chat_template);
+  if (!chat_template.ok()) return chat_template.status().with_context(loaded.file->path());
   loaded.file->forget_metadata();
   give_back_freed_memory();  // reading a vocabulary frees more than what follows takes
   BP_ASSIGN(CompiledModel compiled,
@@ -193,7 +193,7 @@ Result<std::unique_ptr<ServedModel>> launch(Runtime& runtime, const config::Mode
   served->created = static_cast<int64_t>(std::time(nullptr));
   served->context = plan.context;
   served->tokenizer = tokenizer;
-  served->chat_template = chat_template;
+  served->chat_template = std::move(chat_template).value();
   served->chat_system = config.chat_system;
   served->chat_output = text::chat::find_dialect(config.chat_output);
   served->request_fields = request_fields(samplers);

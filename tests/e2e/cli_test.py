@@ -3,8 +3,10 @@
 import json
 import math
 import os
+import resource
 import struct
 import subprocess
+import unittest
 
 from support import (
     BINARY,
@@ -93,6 +95,54 @@ class ExitCodes(CommandTest):
         self.assert_one_clear_line(
             backplane("logits", TINY, "--tokens", "1", "--backend", "cpuu"), "cpuu", "cpu"
         )
+
+
+class Inputs(CommandTest):
+    """What never ends or is no text is refused by name."""
+
+    @staticmethod
+    def short_of_memory(*arguments, stdin="/dev/null"):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (3_000_000 << 10,) * 2)
+
+        with open(stdin, "rb") as file:
+            return subprocess.run(
+                [BINARY, *arguments], stdin=file, capture_output=True, check=False, preexec_fn=limit
+            )
+
+    def refuse_endless(self, name, *arguments, stdin="/dev/null"):
+        with self.subTest(arguments=arguments):
+            done = self.short_of_memory(*arguments, stdin=stdin)
+            self.assert_one_clear_line(done, f"{name}: larger than", "MiB", "give a part of it")
+
+    @unittest.skipIf(os.environ.get("BACKPLANE_SANITIZED"), "a sanitizer takes more addresses than that")
+    def test_that_never_end(self):
+        zero = "/dev/zero"
+        self.refuse_endless(zero, "perplexity", TINY, zero)
+        self.refuse_endless(zero, "imatrix", TINY, zero, "--output", self.write("out", ""))
+        self.refuse_endless(zero, "render", "--template", zero)
+        for arguments in [["tokenize", TINY], ["tokenize", TINY, "--decode"], ["render", TINY]]:
+            self.refuse_endless("standard input", *arguments, stdin=zero)
+
+    def test_pipes_that_nobody_writes_to(self):
+        pipe = os.path.join(self.folder, "some.plugin.yaml")
+        os.mkfifo(pipe)
+        self.assert_one_clear_line(backplane("serve", pipe), pipe, "not a regular file")
+        self.assert_one_clear_line(backplane("perplexity", TINY, pipe), pipe, "nobody writes")
+        done = backplane("plugins", env={"BACKPLANE_PLUGIN_PATH": self.folder})
+        self.assertIn(f"{pipe}: not a regular file", (done.stdout + done.stderr).decode())
+
+    def test_a_prompt_that_is_not_utf_8(self):
+        done = backplane("run", TINY, "--prompt", os.fsdecode(b"\xff\xfe"))
+        self.assert_one_clear_line(done, "--prompt: is not UTF-8")
+
+    def test_a_template_that_is_wrong_names_the_file(self):
+        with open(TINY, "rb") as file:
+            model = file.read()
+        self.assertIn(b"{%", model)
+        path = self.write("changed.gguf", model.replace(b"{%", b"{{", 1))
+        for command in [["render", path], ["run", path, "--prompt", "a"]]:
+            self.assert_one_clear_line(backplane(*command), f"{path}: chat template 'default'")
 
 
 class StandardOutput(CommandTest):

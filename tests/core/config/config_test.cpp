@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -192,6 +193,8 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"server: {grace_s: soon}\nMODEL", "server.grace_s: must be a whole number, not 'soon'"},
       {"server: {max_body_bytes: 1}\nMODEL", "must be a size from 1KiB to 1GiB"},
       {"server: {api_keys: [{key_file: nope}]}\nMODEL", "the key file cannot be read"},
+      {"server: {api_keys: [{key_file: /dev/zero}]}\nMODEL", "/dev/zero: larger than 1 MiB"},
+      {"server: {api_keys: [{key_file: fifo}]}\nMODEL", "fifo: is a pipe that nobody writes to"},
       {"plugins: {path: [nowhere]}\nMODEL", "plugins.path[0]: there is no folder"},
       {"MODEL    context: -1\n", "config.yaml:4:14: models[0].context: must be from 1 to"},
       {"MODEL    format: ggup\n",
@@ -228,6 +231,7 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"models: {a: b}\n", "models: must be a list"},
       {"models: &a [*a]\n", "config.yaml:"},
   };
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
   for (const Case& c : cases) {
     std::string text = c.text;
     if (const size_t at = text.find("MODEL"); at != std::string::npos) text.replace(at, 5, model);
@@ -235,6 +239,13 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
     EXPECT_THAT(message, HasSubstr(c.expected)) << text;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
+}
+
+// Its paths of plugins are read first, then all of it: a pipe would be empty by then.
+TEST_F(ConfigTest, APipeIsRefused) {
+  const std::string pipe = (folder_ / "fifo").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(read_plugin_paths(pipe).status().message(), pipe + ": not a regular file");
 }
 
 TEST_F(ConfigTest, DeepNestingIsRefused) {
