@@ -63,8 +63,8 @@ Status check_has_tensors(const ModelFile& file) {
 Result<LoadedModel> load_model(const LoadOptions& options) {
   BP_ASSIGN(auto file,
             ModelFile::open(options.path, options.formats, options.format, options.host));
-  BP_TRY(check_has_tensors(*file));
   BP_ASSIGN(const auto choice, find_architecture(*file, options.folders.architectures));
+  BP_TRY(check_has_tensors(*file));
   BP_ASSIGN(Lowered lowered,
             lower(*file, choice, options.context, options.quantize, options.progress));
   LoadedModel model{std::move(file), choice.name, choice.architecture.path,
