@@ -7,13 +7,13 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
+#include "core/base/read_file.hpp"
 
 namespace bp::convert {
 
@@ -150,9 +150,7 @@ void GgufMetadata::put(std::string_view key, std::span<const std::string> values
 }
 
 Status expect_file_place(const std::string& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
+  if (base::expect_regular_file(path).ok()) return {};
   return invalid_argument(path + " is no regular file; give the name of a file to write");
 }
 

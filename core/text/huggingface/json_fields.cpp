@@ -8,31 +8,6 @@
 namespace bp::text::huggingface {
 namespace {
 
-constexpr size_t kMaxDepth = 64;
-
-// Of a text that is no JSON, whatever.
-bool nests_too_deep(std::string_view text) {
-  size_t depth = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    switch (text[i]) {
-      case '"':
-        for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
-        break;
-      case '{':
-      case '[':
-        if (++depth > kMaxDepth) return true;
-        break;
-      case '}':
-      case ']':
-        depth -= depth > 0;
-        break;
-      default:
-        break;
-    }
-  }
-  return false;
-}
-
 struct Kind {
   const char* name;
   bool (*holds)(const Json& value);
@@ -93,10 +68,6 @@ Status check_kinds(const Json& object) {
 }
 
 Result<Json> parse_object(std::string_view text, std::string_view name) {
-  if (nests_too_deep(text)) {
-    return invalid_argument(std::string(name) + ": it nests deeper than " +
-                            std::to_string(kMaxDepth) + " levels");
-  }
   auto json = parse_tree(text);
   if (!json.ok()) return json.status().with_context(std::string(name));
   if (json->is_object()) return json;

@@ -15,6 +15,8 @@ namespace {
 
 using Tree = nlohmann::json;
 
+constexpr size_t kMaxDepth = 64;
+
 // Each callback answers whether to go on.
 class TreeBuilder {
  public:
@@ -66,6 +68,10 @@ class TreeBuilder {
     return place;
   }
   bool open(Tree container) {
+    if (levels_.size() == kMaxDepth) {
+      error_ = fmt::format("it nests deeper than {} levels", kMaxDepth);
+      return false;
+    }
     levels_.push_back(add(std::move(container)));
     return true;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A JSON text as a tree: no key twice in an object, and an error says where the text breaks off.
+// A JSON text as a tree: no key twice in an object, a bounded depth, and an error says where the text breaks off.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
