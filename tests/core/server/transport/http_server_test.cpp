@@ -162,6 +162,11 @@ class HttpServerTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     exchange_ = nullptr;
   }
+  // With a request each, until go_on_.
+  void occupy_workers(Client& first, Client& second) {
+    for (Client* client : {&first, &second}) client->send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
+    working_.wait();
+  }
   bool client_gone_within(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [this] { return gone_; });
@@ -369,11 +374,8 @@ TEST_F(HeldBodiesTest, AreBoundedWhileTheyCome) {
 
 TEST_F(HeldBodiesTest, AreBoundedWhileTheyWaitForAWorker) {
   start_small();
-  const std::string work = "GET /work HTTP/1.1\r\nHost: a\r\n\r\n";
   Client first(port_), second(port_);
-  first.send(work);
-  second.send(work);
-  working_.wait();
+  occupy_workers(first, second);
   Clients clients = send_bodies(17, 0);
   expect_one_is_refused(clients);
   go_on_.count_down();
@@ -523,11 +525,8 @@ TEST_F(HttpServerTest, AnswersForAHandlerThatThrows) {
 
 TEST_F(HttpServerTest, QuickHandlersDoNotWaitForWorkers) {
   start();
-  const std::string work = "GET /work HTTP/1.1\r\nHost: a\r\n\r\n";
   Client first(port_), second(port_);
-  first.send(work);
-  second.send(work);
-  working_.wait();
+  occupy_workers(first, second);
   EXPECT_THAT(answer_to("GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
               HasSubstr("GET /quick"));
   go_on_.count_down();
@@ -600,9 +599,7 @@ TEST_F(HttpServerTest, DropsRequestsThatWaitForAWorkerWhenItEnds) {
   start();
   const std::weak_ptr<int> owned = owned_;
   Client first(port_), second(port_), third(port_);
-  first.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
-  second.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
-  working_.wait();
+  occupy_workers(first, second);
   third.send("GET /own HTTP/1.1\r\nHost: a\r\n\r\n");
   routing_.wait();
   server_->drain(0);
@@ -673,9 +670,7 @@ TEST_F(HttpServerTest, EndsWithWhatAnswersTheEndOfTheGrace) {
 TEST_F(HttpServerTest, RefusesWhatAWorkerHasWhenTheGraceIsOver) {
   start();
   Client first(port_), second(port_);
-  first.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
-  second.send("GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
-  working_.wait();
+  occupy_workers(first, second);
   server_->drain(30);
   server_->drain(30);
   for (Client* client : {&first, &second}) {
