@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/kv_tile.hpp"
 #include "backends/cpu/round_up.hpp"
 
 namespace bp::cpu {

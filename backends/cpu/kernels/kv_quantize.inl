@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/block_scale.inl"
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/kv_tile.hpp"
 
 namespace bp::cpu::BP_CPU_ISA {
 namespace {

@@ -1,7 +1,7 @@
 // Where keys and values of bf16 in pairs stand in a tile, and whether values are finite.
 #pragma once
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/kv_tile.hpp"
 #include "backends/cpu/kernels/lanes.inl"
 
 namespace bp::cpu::BP_CPU_ISA {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/weight_strips.hpp"
 #include "backends/cpu/kernels/prefetch.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 #include "backends/cpu/weights/strip_layout.hpp"

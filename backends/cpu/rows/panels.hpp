@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/activation_panel.hpp"
 
 namespace bp::cpu {
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "backends/cpu/kernels/bf16_weights.hpp"
 #include "backends/cpu/weights/strip_layout.hpp"
 #include "backplane/dtype.h"
 

@@ -44,7 +44,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/weight_strips.hpp"
 
 namespace bp::cpu {
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/simd_avx512.hpp"
 // clang-format keeps what defines the lanes first.
 #include "backends/cpu/kernels/amx/tile_config.hpp"
+#include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/strip_formats.inl"
 #include "backends/cpu/kernels/sum_scale.inl"
 #include "backends/cpu/kernels/unroll.hpp"

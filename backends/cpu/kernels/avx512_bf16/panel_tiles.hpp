@@ -1,7 +1,7 @@
 #pragma once
 // Tiles of rows of activations and blocks of columns, in the order in which they are multiplied.
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/bf16_weights.hpp"
 
 namespace bp::cpu::avx512_bf16 {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/bf16_weights.hpp"
 #include "backends/cpu/kernels/unroll.hpp"
 
 namespace bp::cpu::avx512_bf16 {
