@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "core/cli/bench_report.hpp"
 #include "core/cli/bench_session.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/machine_probe.hpp"
@@ -27,105 +26,6 @@ constexpr uint32_t kShortPrompt = 128;  // of several sequences that decode at d
 constexpr uint32_t kWarmUpTokens = 64;
 constexpr int kMostRounds = 5;
 constexpr double kEnoughSeconds = 2;  // of one measurement, all rounds together
-
-struct Measured {
-  const char* kind;  // "prefill" or "decode"
-  uint32_t n_sequences;
-  uint32_t depth;
-  double tokens_s;
-  double bandwidth_gb_s = 0;  // the machine's, right before and after; 0 where not measured
-};
-
-// Matrices of which each token uses the same share: all, or some of the experts.
-struct WeightCost {
-  double bytes = 0;
-  double used = 1;
-
-  // Of a step of n tokens that choose without regard to each other.
-  [[nodiscard]] double bytes_of_step(uint32_t n_tokens) const {
-    return bytes * (1 - std::pow(1 - used, n_tokens));
-  }
-};
-
-// Of the KV cache, what layers read of a token of context, as long as their window holds it.
-struct KvCost {
-  double bytes;
-  uint32_t window;  // 0: all of the context
-
-  [[nodiscard]] double bytes_at(double context) const {
-    return bytes * (window == 0 ? context : std::min<double>(context, window));
-  }
-};
-
-// What a token costs at least.
-struct Cost {
-  std::vector<WeightCost> weights;
-  std::vector<KvCost> kv;
-  double state_bytes = 0;  // read and written in a step, of a sequence
-  double operations = 0;   // multiplications and additions of a prefill token with weights
-};
-
-double bytes_of(const model::Weight& weight) {
-  double bytes = 0;
-  for (const bp_weight_part& part : weight.parts) bytes += static_cast<double>(part.n_bytes);
-  return bytes;
-}
-
-// Share of an op's stacked matrices that a token uses.
-double used_share(const model::Op& op, uint64_t n_matrices) {
-  const void* attributes = op.attributes.data();
-  double n_used = static_cast<double>(n_matrices);
-  if (op.schema->kind == BP_OP_MOE) n_used = static_cast<const bp_attr_moe*>(attributes)->n_used;
-  if (op.schema->kind == BP_OP_GROUP_MATMUL) {
-    n_used = static_cast<const bp_attr_group_matmul*>(attributes)->n_groups;
-  }
-  return std::min(n_used / static_cast<double>(n_matrices), 1.0);
-}
-
-// As the backend keeps them, which may be in fewer bytes than the file: what it keeps at all tells,
-// and that the rest, which no step reads whole, stays as it is.
-void scale_to_plan(const bp_memory_plan& plan, double file_bytes, std::vector<WeightCost>& read) {
-  const bp_weights_mode& mode = plan.modes[plan.chosen];
-  const auto kept = static_cast<double>(mode.own_bytes + mode.mapped_bytes);
-  double read_bytes = 0;
-  for (const WeightCost& weight : read) read_bytes += weight.bytes;
-  const double kept_of_read = kept - (file_bytes - read_bytes);
-  if (kept_of_read <= 0) return;
-  for (WeightCost& weight : read) weight.bytes *= kept_of_read / read_bytes;
-}
-
-Cost cost_of(const runtime::CompiledModel& compiled, const std::optional<bp_memory_plan>& plan) {
-  Cost cost;
-  const model::ProgramParts& program = compiled.parts->program.parts();
-  std::set<uint32_t> read;
-  for (const model::Op& op : program.ops) {
-    if (op.schema->kind == BP_OP_EMBED) continue;
-    const bool every_row = op.schema->kind != BP_OP_LM_HEAD;
-    for (const uint32_t index : op.weights) {
-      if (index == BP_NONE || !read.insert(index).second) continue;
-      const model::Weight& weight = program.weights[index];
-      const auto dims = weight.dims();
-      WeightCost& of_weight = cost.weights.emplace_back();
-      of_weight.bytes = bytes_of(weight);
-      if (dims.size() == 3) of_weight.used = used_share(op, dims[0]);
-      if (!every_row || dims.size() < 2) continue;
-      double elements = of_weight.used;
-      for (const uint64_t dim : dims) elements *= static_cast<double>(dim);
-      cost.operations += 2 * elements;
-    }
-  }
-  double file_bytes = 0;
-  for (const model::Weight& weight : program.weights) file_bytes += bytes_of(weight);
-  if (plan) scale_to_plan(*plan, file_bytes, cost.weights);
-  const bp_memory_info& memory = compiled.memory;
-  for (uint32_t g = 0; g < memory.n_groups; ++g) {
-    const uint64_t packed = memory.packed_block_bytes[g];
-    const auto bytes = static_cast<double>(packed != 0 ? packed : memory.block_bytes[g]);
-    cost.kv.push_back({bytes / memory.block_size, program.kv_groups[g].window});
-  }
-  cost.state_bytes = 2 * static_cast<double>(compiled.state_bytes);
-  return cost;
-}
 
 // Tokens that stand before the first one measured.
 uint32_t context_before(const BenchOptions& options, uint32_t n_sequences, uint32_t depth) {
@@ -187,7 +87,8 @@ class Bench {
     BP_ASSIGN(const double rate, tokens_per_second(options_.n_prompt, [&] {
                 return session_.prefill(depth, options_.n_prompt);
               }));
-    measured_.push_back({"prefill", 1, depth, rate});
+    measured_.push_back(
+        {Measured::Kind::kPrefill, 1, depth, depth + options_.n_prompt / 2.0, rate});
     return {};
   }
 
@@ -211,7 +112,8 @@ class Bench {
     const double gb_s_before = bandwidth_gb_s();
     BP_ASSIGN(const double rate, tokens_per_second(n_tokens, round));
     const double gb_s = (gb_s_before + bandwidth_gb_s()) / 2;
-    measured_.push_back({"decode", n_sequences, depth, rate, gb_s});
+    measured_.push_back({Measured::Kind::kDecode, n_sequences, depth,
+                         before + options_.n_generate / 2.0, rate, gb_s});
     return {};
   }
 
@@ -267,72 +169,6 @@ Result<uint32_t> choose_n_blocks(const BenchOptions& options, const bp_memory_in
   return static_cast<uint32_t>(std::min({wanted, affordable, uint64_t{INT32_MAX}}));
 }
 
-std::string share_text(const Measured& m, const BenchOptions& options, const Cost& cost,
-                       const Machine& machine) {
-  if (m.kind == std::string_view("prefill")) {
-    if (machine.int8_tops == 0) return "";
-    return fmt::format("{:.0f} % of the int8 peak",
-                       100 * m.tokens_s * cost.operations / (machine.int8_tops * 1e12));
-  }
-  const double gb_s = m.bandwidth_gb_s > 0 ? m.bandwidth_gb_s : machine.bandwidth_gb_s;
-  if (gb_s == 0) return "";
-  const double context = context_before(options, m.n_sequences, m.depth) + options.n_generate / 2.0;
-  double of_sequence = cost.state_bytes;
-  for (const KvCost& kv : cost.kv) of_sequence += kv.bytes_at(context);
-  double step_bytes = m.n_sequences * of_sequence;
-  for (const WeightCost& weight : cost.weights) step_bytes += weight.bytes_of_step(m.n_sequences);
-  return fmt::format("{:.0f} % of the bandwidth",
-                     100 * m.tokens_s / m.n_sequences * step_bytes / (gb_s * 1e9));
-}
-
-// "reads 45.1 GB/s", or "reads 45.1 to 81.2 GB/s": the machine may have changed meanwhile.
-std::string bandwidth_text(const Machine& machine, const std::vector<Measured>& results) {
-  constexpr double kSame = 1.1;
-  double least = machine.bandwidth_gb_s, most = least;
-  for (const Measured& m : results) {
-    if (m.bandwidth_gb_s == 0) continue;
-    least = std::min(least, m.bandwidth_gb_s);
-    most = std::max(most, m.bandwidth_gb_s);
-  }
-  if (most <= least * kSame) return fmt::format("reads {:.1f} GB/s", most);
-  return fmt::format("reads {:.1f} to {:.1f} GB/s", least, most);
-}
-
-void print_table(const BenchOptions& options, const Cost& cost, const Machine& machine,
-                 const std::vector<Measured>& results) {
-  fmt::print("{}\n{}, {} threads", options.model.model, machine.cpu, machine.n_threads);
-  if (machine.bandwidth_gb_s > 0) {
-    fmt::print(": {}, int8 {:.2f} TOPS", bandwidth_text(machine, results), machine.int8_tops);
-  }
-  fmt::print("\n\n");
-  fmt::print("{:<8} {:>9} {:>8} {:>12}\n", "", "SEQUENCES", "DEPTH", "TOKENS/S");
-  for (const Measured& m : results) {
-    fmt::print("{:<8} {:>9} {:>8} {:>12.1f}  {}\n", m.kind, m.n_sequences, m.depth, m.tokens_s,
-               share_text(m, options, cost, machine));
-  }
-}
-
-void print_json(const BenchOptions& options, const Machine& machine,
-                const std::vector<Measured>& results) {
-  auto rows = nlohmann::ordered_json::array();
-  for (const Measured& m : results) {
-    rows.push_back({{"kind", m.kind},
-                    {"sequences", m.n_sequences},
-                    {"depth", m.depth},
-                    {"tokens_per_s", m.tokens_s}});
-  }
-  const nlohmann::ordered_json document = {{"model", options.model.model},
-                                           {"prompt", options.n_prompt},
-                                           {"generate", options.n_generate},
-                                           {"machine",
-                                            {{"cpu", machine.cpu},
-                                             {"threads", machine.n_threads},
-                                             {"bandwidth_gb_s", machine.bandwidth_gb_s},
-                                             {"int8_tops", machine.int8_tops}}},
-                                           {"results", rows}};
-  fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
 runtime::CompileLimits limits_of(const BenchOptions& options) {
   runtime::CompileLimits limits;
   const uint32_t deepest = *std::max_element(options.depths.begin(), options.depths.end());
@@ -359,9 +195,7 @@ Result<Compiled> compile(runtime::Runtime& runtime, const config::Model& config,
 }
 
 // Of Bench: what a probe reads must not push weights out of memory.
-uint32_t n_probed_threads(const BenchOptions& options, const std::optional<bp_memory_plan>& plan,
-                          uint32_t n_threads) {
-  if (options.json) return 0;  // which has no place for it
+uint32_t n_probed_threads(const std::optional<bp_memory_plan>& plan, uint32_t n_threads) {
   if (!plan) return n_threads;
   const bp_weights_mode& mode = plan->modes[plan->chosen];
   const uint64_t taken = mode.own_bytes + mode.mapped_bytes + 2 * kProbeBytes;
@@ -384,14 +218,17 @@ Status bench(const BenchOptions& options) {
   // What the processor can do says nothing of a backend that has memory of its own.
   const bool is_on_processor = compiled.memory.is_dedicated == 0;
   const uint32_t n_threads = runtime->n_threads();
-  const uint32_t n_probed = is_on_processor ? n_probed_threads(options, made.plan, n_threads) : 0;
-  BP_ASSIGN(const auto results, Bench(options, compiled, n_blocks, n_probed).run(depths));
-  const Machine machine = is_on_processor ? probe_machine(n_threads) : name_machine(n_threads);
-  if (options.json) {
-    print_json(options, machine, results);
-  } else {
-    print_table(options, cost_of(compiled, made.plan), machine, results);
-  }
+  const uint32_t n_probed = is_on_processor ? n_probed_threads(made.plan, n_threads) : 0;
+  BP_ASSIGN(auto results, Bench(options, compiled, n_blocks, n_probed).run(depths));
+  const BenchReport report = {
+      options.model.model,
+      options.n_prompt,
+      options.n_generate,
+      StepCost(compiled, made.plan),
+      is_on_processor ? probe_machine(n_threads) : name_machine(n_threads),
+      std::move(results),
+  };
+  options.json ? report.print_json() : report.print_table();
   return {};
 }
 

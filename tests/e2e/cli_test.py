@@ -547,11 +547,18 @@ class Bench(CommandTest):
         self.assertEqual(len(rows), 6)
         for row in found["results"]:
             self.assertGreater(row["tokens_per_s"], 0)
+            self.assertGreater(row["share_of_int8_peak"], 0)
+            is_decode = row["kind"] == "decode"
+            self.assertEqual("share_of_bandwidth" in row, is_decode)
+            if is_decode:
+                self.assertGreater(row["bandwidth_gb_s"], 0)
+                self.assertGreater(row["share_of_bandwidth"], 0)
 
     def test_human(self):
         table = self.assert_done(self.bench("--depth", "0", "--threads", "1")).decode()
         self.assertRegex(table, r"(?m)^prefill +1 +0 +[\d.]+  \d+ % of the int8 peak$")
-        self.assertRegex(table, r"(?m)^decode +3 +0 +[\d.]+  \d+ % of the bandwidth$")
+        both = r"\d+ % of the bandwidth, \d+ % of the int8 peak"
+        self.assertRegex(table, rf"(?m)^decode +3 +0 +[\d.]+  {both}$")
 
 
 if __name__ == "__main__":
