@@ -525,6 +525,10 @@ class Run(CommandTest):
 
 
 class Bench(CommandTest):
+    # Of a token in the tiny model's two layers: queries and output, keys and values, the MLP.
+    PRODUCTS = 2 * 256 * (2 * 512 + 2 * 256 + 3 * 512)
+    HEAD_PRODUCTS = 512 * 256
+
     def bench(self, *options):
         return backplane(
             "bench", TINY, "--prompt", 64, "--generate", 8, "--sequences", "1,3", *options
@@ -547,12 +551,26 @@ class Bench(CommandTest):
         self.assertEqual(len(rows), 6)
         for row in found["results"]:
             self.assertGreater(row["tokens_per_s"], 0)
-            self.assertGreater(row["share_of_int8_peak"], 0)
-            is_decode = row["kind"] == "decode"
-            self.assertEqual("share_of_bandwidth" in row, is_decode)
-            if is_decode:
-                self.assertGreater(row["bandwidth_gb_s"], 0)
-                self.assertGreater(row["share_of_bandwidth"], 0)
+            self.assertEqual("share_of_bandwidth" in row, row["kind"] == "decode")
+
+    # Shares are of what a token multiplies and a step reads.
+    def test_shares(self):
+        found = json.loads(self.assert_done(self.bench("--depth", "0,100", "--json")))
+        peak = found["machine"]["int8_tops"] * 1e12
+        read = {}
+        for row in found["results"]:
+            operations = row["share_of_int8_peak"] * peak / row["tokens_per_s"]
+            head = self.HEAD_PRODUCTS if row["kind"] == "decode" else 0
+            self.assertAlmostEqual(operations, 2 * (self.PRODUCTS + head), delta=1)
+            if row["kind"] == "decode":
+                steps_s = row["tokens_per_s"] / row["sequences"]
+                bytes_s = row["share_of_bandwidth"] * row["bandwidth_gb_s"] * 1e9
+                read[row["sequences"], row["depth"]] = bytes_s / steps_s
+        file_size = os.path.getsize(TINY)
+        self.assertTrue(0.7 * file_size < read[1, 0] < 1.1 * file_size, read)
+        context = read[1, 100] - read[1, 0]  # 2048 bytes a token, in 12 bits a quarter less
+        self.assertTrue(0.7 * 100 * 2048 < context < 1.1 * 100 * 2048, read)
+        self.assertAlmostEqual(read[3, 100] - read[1, 100], 2 * context * 104 / 100, delta=1)
 
     def test_human(self):
         table = self.assert_done(self.bench("--depth", "0", "--threads", "1")).decode()
