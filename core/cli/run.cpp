@@ -164,6 +164,7 @@ Result<config::Model> configure(const RunOptions& options, const plugin::Catalog
   BP_TRY(config::set_backend_keys(options.backend_keys, catalog, config.backend));
   BP_TRY(config::add_overrides(options.overrides, catalog, config.backend));
   config.context = options.context;
+  config.context_place = "--context";
   config.backend.n_threads = options.n_threads;
   config.scheduler.max_sequences = 1;
   return config;

@@ -48,6 +48,7 @@ struct Backend {
   bp_dtype v_dtype = BP_DTYPE_NONE;
   std::optional<uint64_t> kv_bytes;  // nullopt: auto
   uint32_t block_size = 0;           // 0: auto
+  std::string block_size_place;      // "FILE:LINE" that asks for it
   uint64_t swap_bytes = 0;           // of host memory for preempted sequences; 0: none
   std::string cache_folder;          // absolute; empty: beside the model
   plugin::ParamMap params;           // the plugin's own keys, with defaults
@@ -72,6 +73,7 @@ struct Model {
   std::string source;           // absolute
   std::string format = "auto";  // or a plugin's id
   uint32_t context = 0;         // 0: the model's own, bounded by what memory allows
+  std::string context_place;    // "FILE:LINE" that asks for it, or another name for who does
   std::string quantize;         // weights while they are loaded: "Q8_0"; empty: as they are
   Backend backend;
   Scheduler scheduler;

@@ -72,6 +72,7 @@ Status read_kv(const Yaml& section, Backend& backend) {
     if (!n_bytes) return swap->error(fmt::format("'{}' is no size, as 2GiB is, nor 0B", text));
     backend.swap_bytes = *n_bytes;
   }
+  if (const auto block = section.find("block")) backend.block_size_place = block->place();
   return read_count(section, "block", 4096, backend.block_size);
 }
 

@@ -215,8 +215,11 @@ Result<Model> read_model(const Yaml& yaml, const std::string& folder, const Cata
       BP_TRY(at(*format, catalog.find(model.format, BP_FORMAT_ID).status()));
     }
   }
-  BP_TRY(read_count(yaml, "context", kMaxContext, model.context));
-  if (model.context == 1) return yaml.find("context")->error("must be at least 2");
+  if (const auto context = yaml.find("context")) {
+    model.context_place = context->place();
+    BP_TRY(read_count(yaml, "context", kMaxContext, model.context));
+    if (model.context == 1) return context->error("must be at least 2");
+  }
   if (const auto cache = yaml.find("prefix_cache")) {
     BP_ASSIGN(model.prefix_cache, cache->as_bool());
   }

@@ -14,9 +14,11 @@ namespace bp::model {
 
 namespace {
 
+// 0 where the architecture has none.
 uint32_t small_parameter(const NamedValues& parameters, const char* name) {
-  const int64_t value = *parameters.at(name).as_int();  // lowering has required it
-  return static_cast<uint32_t>(std::clamp<int64_t>(value, 0, UINT32_MAX));
+  const auto found = parameters.find(name);
+  const auto value = found == parameters.end() ? std::nullopt : found->second.as_int();
+  return static_cast<uint32_t>(std::clamp<int64_t>(value.value_or(0), 0, UINT32_MAX));
 }
 
 void count_weights(LoadedModel& model) {
@@ -76,6 +78,8 @@ Result<LoadedModel> load_model(const LoadOptions& options) {
   }
   model.n_layers = small_parameter(model.parameters, "n_layers");
   model.context_length = small_parameter(model.parameters, "context_length");
+  model.longest_context =
+      std::max(model.context_length, small_parameter(model.parameters, "scaled_context"));
   const ProgramParts& parts = model.program.parts();
   model.n_vocab = static_cast<uint32_t>(parts.values[parts.outputs[0]].width);
   model.content_key = model.file->content_key();

@@ -36,8 +36,9 @@ struct LoadedModel {
   NamedValues parameters;         // hyper-parameters by name
   Program program;                // of composites; points into `file`
   uint32_t n_layers = 0;
-  uint32_t n_vocab = 0;  // width of the logits
-  uint32_t context_length = 0;
+  uint32_t n_vocab = 0;          // width of the logits
+  uint32_t context_length = 0;   // that it was trained for
+  uint32_t longest_context = 0;  // with what the scaling of its positions adds
   uint64_t n_parameters = 0;
   uint64_t weights_bytes = 0;
   uint64_t kv_bytes_per_token = 0;  // with keys and values in f16

@@ -93,6 +93,16 @@ Result<std::optional<plugin::KvTransfer>> prepare_transfer(
   return std::optional<plugin::KvTransfer>();
 }
 
+// Positions that a model has never seen are not refused: some models bear them.
+void warn_of_long_context(const config::Model& config, const model::LoadedModel& model) {
+  if (config.context <= model.longest_context) return;
+  spdlog::warn(
+      "{}: a context of {} tokens, but model '{}' was trained for {}, and what comes behind them "
+      "gets worse; set at most {}, or take a model whose file scales its positions (rope scaling)",
+      config.context_place.empty() ? config.source : config.context_place, config.context,
+      config.id, model.longest_context, model.longest_context);
+}
+
 }  // namespace
 
 Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& config,
@@ -111,6 +121,7 @@ Result<model::LoadedModel> load_model(Runtime& runtime, const config::Model& con
   }
   BP_ASSIGN(model::LoadedModel model, model::load_model(options));
   for (const std::string& warning : model.warnings) spdlog::warn("{}: {}", config.source, warning);
+  warn_of_long_context(config, model);
   return model;
 }
 

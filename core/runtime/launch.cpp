@@ -104,8 +104,11 @@ void log_launch(const config::Model& config, const CompiledModel& compiled, cons
                static_cast<double>(block_bytes * plan.n_blocks) / 1e6);
   const uint32_t asked = config.backend.block_size;
   if (asked != 0 && asked != compiled.memory.block_size) {
-    spdlog::warn("model '{}': `kv: block` has no effect: backend '{}' keeps no blocks of {} tokens",
-                 config.id, config.backend.plugin, asked);
+    spdlog::warn(
+        "{}: `kv: block` {} has no effect: backend '{}' keeps no blocks of {} tokens, those of "
+        "model '{}' have {}; leave the key out, or set a size that the backend keeps",
+        config.backend.block_size_place, asked, config.backend.plugin, asked, config.id,
+        compiled.memory.block_size);
   }
   if (plan.n_state_entries == 0) return;
   spdlog::info(

@@ -1,11 +1,12 @@
 """Several models in one server, API keys, full queues, and configurations that models need."""
 
 import os
+import re
 import tempfile
 import threading
 import unittest
 
-from support import Server, ServerTest, data, main, needs_data, scaled, tiny_model
+from support import TINY, Server, ServerTest, data, main, needs_data, scaled, tiny_model
 
 CAPITAL = [{"role": "user", "content": "What is the capital of Italy?"}]
 ROME = "The capital of Italy is Rome."
@@ -182,17 +183,45 @@ class StepsOfFewTokens(unittest.TestCase):
         self.assertEqual(answers, answers[:1] * 3)
 
 
+def yaml_of_tiny(context=1024, block="auto"):
+    return f"""\
+server: {{listen: 127.0.0.1:0}}
+models:
+  - id: tiny
+    source: {TINY}
+    context: {context}
+    backend:
+      plugin: cpu
+      threads: 1
+      kv:
+        block: {block}
+"""
+
+
 class BlockSizes(unittest.TestCase):
     def test_one_that_the_backend_does_not_keep_is_named(self):
         for asked, kept in [(20, 64), (96, 96)]:
-            backend = {"plugin": "cpu", "kv": {"block": asked}}
-            with Server(tiny_model(backend=backend)) as server:
+            with Server(yaml=yaml_of_tiny(block=asked)) as server:
                 server.wait_logged(f"KV blocks of {kept} tokens")
                 if kept != asked:
-                    server.wait_logged(f"keeps no blocks of {asked} tokens")
+                    server.wait_logged(
+                        rf"warning.* {re.escape(server.config)}:10: `kv: block` {asked} has no "
+                        rf"effect: backend 'cpu' keeps no blocks of {asked} tokens, those of model "
+                        rf"'tiny' have {kept}; leave the key out"
+                    )
                 self.assertTrue(server.chat(CAPITAL)["choices"][0]["message"]["content"])
                 named = "keeps no blocks of" in server.log_text()
                 self.assertEqual(named, kept != asked)
+
+
+class Contexts(unittest.TestCase):
+    def test_one_beyond_the_models_is_named(self):
+        for asked, is_named in [(1024, False), (1025, True)]:
+            with Server(yaml=yaml_of_tiny(context=asked)) as server:
+                self.assertTrue(server.chat(CAPITAL)["choices"][0]["message"]["content"])
+                warning = (rf"warning.* {re.escape(server.config)}:5: a context of {asked} tokens, "
+                           r"but model 'tiny' was trained for 1024, .*; set at most 1024")
+                self.assertEqual(bool(re.search(warning, server.log_text())), is_named)
 
 
 class RequestTemplates(unittest.TestCase):

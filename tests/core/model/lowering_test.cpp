@@ -153,6 +153,53 @@ TEST(LoweringTest, MistralLarge3IsReadWithinItsFirstContext) {
   expect_context_limit(fake, 32);
 }
 
+// Its table of positions ends there.
+TEST(LoweringTest, Gpt2IsReadWithinItsPositions) {
+  const nlohmann::json form = family_golden("gpt2")["gguf"];
+  FakeModel fake("gguf");
+  fill_family(fake, form["metadata"], form);
+  const uint32_t own = form["metadata"]["gpt2.context_length"];
+  EXPECT_TRUE(fake.load(source_folders(), false, own).ok());
+  EXPECT_THAT(fake.load(source_folders(), false, own + 1).status().message(),
+              HasSubstr("set `context` to at most " + std::to_string(own)));
+}
+
+TEST(LoweringTest, AScalingOfPositionsMakesTheLongestContext) {
+  const auto longest = [](const char* scaling, double factor, int64_t original) {
+    FakeModel fake("huggingface");
+    fill_hugging_face_llama(fake);
+    fake.metadata.i64("config.max_position_embeddings", 100);
+    if (factor > 0) {
+      fake.metadata.string("config.rope_scaling.type", scaling)
+          .f64("config.rope_scaling.factor", factor);
+    }
+    if (original > 0) {
+      fake.metadata.i64("config.rope_scaling.original_max_position_embeddings", original);
+    }
+    const auto model = fake.load(source_folders());
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    EXPECT_TRUE(!model.ok() || model->context_length == 100);
+    return model.ok() ? model->longest_context : 0;
+  };
+  EXPECT_EQ(longest("", 0, 0), 100u);
+  EXPECT_EQ(longest("linear", 4, 0), 400u);
+  EXPECT_EQ(longest("dynamic", 2.5, 0), 250u);
+  EXPECT_EQ(longest("yarn", 4, 50), 200u);
+  EXPECT_EQ(longest("yarn", 4, 25), 100u);
+  EXPECT_EQ(longest("yarn", 2, 25), 100u);  // the file counts more
+  EXPECT_EQ(longest("llama3", 8, 25), 100u);
+}
+
+TEST(LoweringTest, Gemma3CountsItsScalingIn) {
+  const nlohmann::json form = family_golden("gemma3")["huggingface"];
+  FakeModel fake("huggingface");
+  fill_family(fake, form["metadata"], form);
+  const auto model = fake.load(source_folders());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_GT(*model->parameters.at("rope_factor").as_number(), 1);
+  EXPECT_EQ(model->longest_context, model->context_length);
+}
+
 TEST(LoweringTest, Qwen2WindowsOfUpperLayersAreAGroupOfTheirOwn) {
   FakeModel fake("huggingface");
   fill_hugging_face_llama(fake);
