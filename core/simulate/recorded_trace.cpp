@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <map>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -87,29 +88,69 @@ Status read_json_line(std::string_view line, TraceRow& row) {
   return {};
 }
 
+constexpr size_t kMostLineBytes = 1 << 20;  // 32768 hashes of the longest prompt, with blanks
+
+// The lines of a file, none of which is held beyond the limits.
+class LineReader {
+ public:
+  LineReader(const std::string& path, uint64_t max_bytes)
+      : path_(path), file_(path), max_bytes_(max_bytes), line_(kMostLineBytes + 1) {}
+
+  // Without its end; nullopt behind the last.
+  Result<std::optional<std::string_view>> next() {
+    if (!file_.getline(line_.data(), static_cast<std::streamsize>(line_.size()))) return end();
+    ++number_;
+    const auto n_read = static_cast<size_t>(file_.gcount());
+    n_bytes_ += n_read;
+    if (n_bytes_ > max_bytes_) {
+      return invalid_argument(
+          fmt::format("{}: larger than {} MiB, the most that is read; give a part of it", path_,
+                      max_bytes_ >> 20));
+    }
+    std::string_view line(line_.data(), file_.eof() ? n_read : n_read - 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
+    return std::optional(line);
+  }
+  // "FILE:LINE" of the last one.
+  [[nodiscard]] std::string place() const { return fmt::format("{}:{}", path_, number_); }
+
+ private:
+  Result<std::optional<std::string_view>> end() {
+    if (file_.bad() || !file_.is_open()) return io_error(path_ + ": cannot be read");
+    if (file_.eof()) return std::optional<std::string_view>();
+    return invalid_argument(
+        fmt::format("{}:{}: the line is longer than {} KiB, the most that is "
+                    "read",
+                    path_, number_ + 1, kMostLineBytes >> 10));
+  }
+
+  const std::string& path_;
+  std::ifstream file_;
+  const uint64_t max_bytes_;
+  std::vector<char> line_;
+  uint64_t number_ = 0, n_bytes_ = 0;
+};
+
 }  // namespace
 
-Result<Trace> load_recorded_trace(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return io_error(path + ": cannot be read");
+Result<Trace> load_recorded_trace(const std::string& path, uint64_t max_bytes) {
   const bool is_csv = path.ends_with(".csv");
   Trace trace;
   TraceRows rows(trace);
   CsvReader csv;
-  std::string line;
+  LineReader lines(path, max_bytes);
   bool header = is_csv;
-  for (uint64_t number = 1; std::getline(file, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-    if (line.empty()) continue;
+  while (true) {
+    BP_ASSIGN(const auto line, lines.next());
+    if (!line) return trace;
+    if (line->empty()) continue;
     TraceRow row;
-    Status status = is_csv ? csv.read(line, row) : read_json_line(line, row);
+    Status status = is_csv ? csv.read(*line, row) : read_json_line(*line, row);
     if (status.ok() && !header) status = rows.add(row);
-    if (!status.ok()) return status.with_context(fmt::format("{}:{}", path, number));
+    if (!status.ok()) return status.with_context(lines.place());
     header = false;
   }
-  if (file.bad()) return io_error(path + ": cannot be read");
-  return trace;
 }
 
 }  // namespace bp::simulate

@@ -17,9 +17,12 @@ namespace bp::testing {
 class SimulateTest : public ::testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& content) const {
-    const std::string path = (folder_.path() / name).string();
+    const std::string path = path_of(name);
     std::ofstream(path, std::ios::binary) << content;
     return path;
+  }
+  [[nodiscard]] std::string path_of(const std::string& name) const {
+    return (folder_.path() / name).string();
   }
 
  private:

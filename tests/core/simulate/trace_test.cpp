@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
+#include "core/simulate/recorded_trace.hpp"
 #include "core/simulate/trace.hpp"
 #include "fixture.hpp"
 
@@ -92,6 +95,24 @@ TEST_F(TraceTest, SaysWhereARecordedTraceIsWrong) {
   EXPECT_THAT(error("a.jsonl", R"({"arrival":0,"prompt":1,"output":1,"hash_ids":[-1]})"),
               HasSubstr("hash_ids"));
   EXPECT_THAT(error("a.jsonl", R"({"arrival":0,"prompt":[1],"output":1})"), HasSubstr("prompt"));
+}
+
+TEST_F(TraceTest, ARecordedTraceIsReadWithinLimits) {
+  const std::string head = "arrival,prompt,output,note\n", row = "0,1,1,";
+  const std::string longest((1 << 20) - row.size(), 'x');
+  EXPECT_EQ(load("a.csv", head + row + longest + "\n" + row + longest).requests.size(), 2u);
+  EXPECT_THAT(error("a.csv", head + row + longest + "x\n" + row + "\n"),
+              HasSubstr("a.csv:2: the line is longer than 1024 KiB"));
+  EXPECT_THAT(error("a.csv", head + row + "\n" + row + longest + "x"),
+              HasSubstr("a.csv:3: the line is longer than 1024 KiB"));
+  std::filesystem::create_symlink("/dev/zero", path_of("endless.jsonl"));
+  EXPECT_THAT(load_trace(path_of("endless.jsonl"), std::nullopt).status().message(),
+              HasSubstr("endless.jsonl:1: the line is longer"));
+  const std::string all = write("b.csv", head + row + longest + "\n" + row);
+  const uint64_t n_bytes = std::filesystem::file_size(all);
+  EXPECT_TRUE(simulate::load_recorded_trace(all, n_bytes).ok());
+  EXPECT_THAT(simulate::load_recorded_trace(all, n_bytes - 1).status().message(),
+              HasSubstr("b.csv: larger than 1 MiB, the most that is read"));
 }
 
 constexpr const char* kSynthetic = R"(
