@@ -15,6 +15,7 @@
 #include "core/convert/gguf_names.hpp"
 #include "core/convert/importance.hpp"
 #include "core/convert/product_inputs.hpp"
+#include "core/convert/unfinished_file.hpp"
 #include "core/model/inline_body.hpp"
 
 namespace bp::cli {
@@ -115,6 +116,7 @@ Status imatrix(const ImatrixOptions& options) {
   matrix.n_chunks = n_windows;
   matrix.chunk_size = options.context;
   BP_ASSIGN(matrix.by_weight, in_gguf_names(sequence.model(), sums.squares()));
+  convert::remove_unfinished_on_signals();
   BP_TRY(convert::write_importance(matrix, options.output));
   fmt::print("{}: {} weights over {} windows of {} tokens\n", options.output,
              matrix.by_weight.size(), n_windows, options.context);

@@ -12,6 +12,7 @@
 #include "core/cli/output_file.hpp"
 #include "core/cli/progress.hpp"
 #include "core/convert/quantize_file.hpp"
+#include "core/convert/unfinished_file.hpp"
 #include "core/runtime/runtime.hpp"
 
 namespace bp::cli {
@@ -64,6 +65,7 @@ Status quantize(const QuantizeOptions& options) {
     return {};
   }
   BP_TRY(expect_output(options.out, *in, options.imatrix));
+  convert::remove_unfinished_on_signals();
   auto report = convert::quantize_file(*in, options.out, how);
   progress.clear();
   if (!report.ok()) return report.status();

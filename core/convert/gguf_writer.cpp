@@ -1,12 +1,8 @@
 #include "core/convert/gguf_writer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -156,38 +152,12 @@ Status expect_file_place(const std::string& path) {
 
 Result<GgufWriter> GgufWriter::create(const std::string& path) {
   BP_TRY(expect_file_place(path));
-  std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
-  std::unique_ptr<std::FILE, Close> file(std::fopen(partial.c_str(), "wbx"));
-  if (file == nullptr) {
-    return io_error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
-  }
-  return GgufWriter(path, std::move(partial), std::move(file));
-}
-
-GgufWriter::GgufWriter(std::string path, std::string partial,
-                       std::unique_ptr<std::FILE, Close> file)
-    : path_(std::move(path)), partial_(std::move(partial)), file_(std::move(file)) {}
-
-GgufWriter::GgufWriter(GgufWriter&& other) noexcept
-    : path_(std::move(other.path_)),
-      partial_(std::exchange(other.partial_, {})),
-      file_(std::move(other.file_)),
-      n_written_(other.n_written_),
-      alignment_(other.alignment_),
-      tensor_bytes_(std::move(other.tensor_bytes_)),
-      tensor_(other.tensor_),
-      n_appended_(other.n_appended_) {}
-
-GgufWriter::~GgufWriter() {
-  if (!partial_.empty()) ::unlink(partial_.c_str());
-}
-
-Status GgufWriter::failure(const char* doing) const {
-  return io_error(fmt::format("{}: {} failed: {}", path_, doing, std::strerror(errno)));
+  BP_ASSIGN(UnfinishedFile file, UnfinishedFile::create(path));
+  return GgufWriter(std::move(file));
 }
 
 Status GgufWriter::write(const void* data, uint64_t n_bytes) {
-  if (std::fwrite(data, 1, n_bytes, file_.get()) != n_bytes) return failure("writing");
+  if (std::fwrite(data, 1, n_bytes, file_.get()) != n_bytes) return file_.failure("writing");
   n_written_ += n_bytes;
   return {};
 }
@@ -211,7 +181,7 @@ Status GgufWriter::begin(const GgufMetadata& metadata, std::span<const GgufTenso
     const auto bytes = tensor_bytes(tensor.dtype, tensor.dims);
     if (type == UINT32_MAX || !bytes) {
       return unsupported(fmt::format("{}: tensor '{}' of type {} has no place in a GGUF file",
-                                     path_, tensor.name, dtype_name(tensor.dtype)));
+                                     file_.path(), tensor.name, dtype_name(tensor.dtype)));
     }
     append_string(head, tensor.name);
     append_number(head, static_cast<uint32_t>(tensor.dims.size()));
@@ -245,12 +215,7 @@ Status GgufWriter::append(const void* data, uint64_t n_bytes) {
 
 Status GgufWriter::finish() {
   assert(tensor_ == tensor_bytes_.size());
-  if (std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0) {
-    return failure("writing");
-  }
-  if (std::rename(partial_.c_str(), path_.c_str()) != 0) return failure("renaming");
-  partial_.clear();
-  return {};
+  return file_.finish();
 }
 
 }  // namespace bp::convert

@@ -1,18 +1,18 @@
 #pragma once
-// A GGUF file, version 3, written from its beginning to its end. Until finish() it has another name
-// beside its own, and is removed if that never comes: no half file ever stands under the name.
+// A GGUF file, version 3, written from its beginning to its end. It is an unfinished file until
+// finish(): no half file ever stands under the name.
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backplane/dtype.h"
 #include "backplane/format.h"
 #include "backplane/status.hpp"
+#include "core/convert/unfinished_file.hpp"
 
 namespace bp::convert {
 
@@ -49,9 +49,6 @@ class GgufWriter {
  public:
   // Errors name the file.
   static Result<GgufWriter> create(const std::string& path);
-  GgufWriter(GgufWriter&& other) noexcept;
-  GgufWriter& operator=(GgufWriter&&) = delete;
-  ~GgufWriter();
 
   // The header; alignment: of the tensors' data, as general.alignment says, or 32.
   Status begin(const GgufMetadata& metadata, std::span<const GgufTensor> tensors,
@@ -64,17 +61,11 @@ class GgufWriter {
   [[nodiscard]] uint64_t n_bytes() const { return n_written_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  GgufWriter(std::string path, std::string partial, std::unique_ptr<std::FILE, Close> file);
+  explicit GgufWriter(UnfinishedFile file) : file_(std::move(file)) {}
   Status write(const void* data, uint64_t n_bytes);
   Status pad();
-  [[nodiscard]] Status failure(const char* doing) const;
 
-  std::string path_;
-  std::string partial_;  // empty once renamed
-  std::unique_ptr<std::FILE, Close> file_;
+  UnfinishedFile file_;
   uint64_t n_written_ = 0;
   uint64_t alignment_ = 32;
   std::vector<uint64_t> tensor_bytes_;

@@ -5,11 +5,16 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import struct
+import subprocess
+import time
 
 from huggingface_folder import gguf, write_folder, write_json
 from support import (
+    BINARY,
+    SMOLLM2,
     TINY,
     CommandTest,
     backplane,
@@ -18,7 +23,9 @@ from support import (
     logits,
     main,
     needs_data,
+    needs_smollm2,
     rms,
+    scaled,
 )
 
 TOKENS = [1, 5, 9, 40, 77]
@@ -157,6 +164,48 @@ class Files(QuantizeTest):
         rows = re.findall(r"note: \S+: (rows of \d+ .*) instead", notes)
         self.assertEqual(len(rows), len(set(rows)), notes)
         self.assertRegex(notes, r"instead, as for \d+ more\n")
+
+
+class Interrupted(CommandTest):
+    def partials(self, out):
+        prefix = os.path.basename(out) + ".partial-"
+        return [name for name in os.listdir(self.folder) if name.startswith(prefix)]
+
+    def start(self, out):
+        """Quantising, with half a file written."""
+        process = subprocess.Popen(
+            [BINARY, "quantize", SMOLLM2, out, "--type", "Q3_K_M", "--threads", "1"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        end = time.monotonic() + scaled(60)
+        while not self.partials(out) and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.005)
+        self.assertEqual(self.partials(out), [f"{os.path.basename(out)}.partial-{process.pid}"])
+        return process
+
+    @needs_smollm2
+    def test_leaves_no_half_file(self):
+        out = os.path.join(self.folder, "out.gguf")
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            process = self.start(out)
+            process.send_signal(sent)
+            self.assertEqual(process.wait(), -sent)
+            self.assertEqual(os.listdir(self.folder), [])
+
+    @needs_smollm2
+    def test_what_a_killed_one_leaves_goes_with_the_next(self):
+        out = os.path.join(self.folder, "out.gguf")
+        killed = self.start(out)
+        killed.kill()
+        killed.wait()
+        self.assertEqual(len(self.partials(out)), 1)
+        other = self.start(os.path.join(self.folder, "other.gguf"))
+        self.assert_done(backplane("quantize", TINY, out, "--type", "Q8_0"))
+        self.assertEqual(self.partials(out), [])
+        self.assertEqual(len(self.partials("other.gguf")), 1)
+        other.kill()
 
 
 class WhileLoading(QuantizeTest):

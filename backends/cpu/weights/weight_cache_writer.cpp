@@ -10,11 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 
 #include "backends/cpu/round_up.hpp"
 #include "backends/cpu/weights/weight_cache.hpp"
+#include "backplane/abandoned_files.hpp"
 #include "backplane/file_descriptor.hpp"
 #include "backplane/file_mappings.hpp"
 
@@ -44,22 +43,13 @@ bool write_all(int fd, const void* from, size_t n_bytes, uint64_t offset) {
   return true;
 }
 
-// Removes what processes left behind that were killed while they wrote: their locks ended with
-// them.
-void remove_abandoned(const std::string& folder) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with(std::string(kCacheFileName) + ".")) continue;
-    const FileDescriptor file{::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    if (file.fd >= 0 && ::flock(file.fd, LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
-  }
-}
-
 // A new file, locked as long as it is open. Its name goes to the end of `path`.
 int make_temporary(const std::string& folder, std::string& path) {
   // While another process is between making its file and locking it, nothing is removed.
   const FileDescriptor guard{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (guard.fd >= 0 && ::flock(guard.fd, LOCK_EX) == 0) remove_abandoned(folder);
+  if (guard.fd >= 0 && ::flock(guard.fd, LOCK_EX) == 0) {
+    remove_abandoned(folder, std::string(kCacheFileName) + ".");
+  }
   const int fd = ::mkostemp(path.data(), O_CLOEXEC);
   if (fd >= 0) static_cast<void>(::flock(fd, LOCK_EX | LOCK_NB));
   return fd;
