@@ -7,7 +7,10 @@
 #include <array>
 #include <atomic>
 
+#include <fcntl.h>
 #include <unistd.h>
+
+#include "backplane/file_descriptor.hpp"
 
 namespace bp::model {
 
@@ -45,17 +48,83 @@ void write_text(const char* text) {
   }
 }
 
-// Async-signal-safe: reads atomics and static memory, calls write, sigaction and _exit only.
+// Looks in the text of /proc/self/maps, which comes in pieces, for the file that is mapped at an
+// address. A line: BEGIN-END PERMISSIONS OFFSET DEVICE INODE   PATH.
+class MappedPath {
+ public:
+  explicit MappedPath(uintptr_t address) : address_(address) {}
+
+  // Whether it is found with this character.
+  bool take(char c) {
+    if (c == '\n') {
+      if (address_ >= numbers_[0] && address_ < numbers_[1] && n_ > 0) return true;
+      field_ = n_ = numbers_[0] = numbers_[1] = 0;
+    } else if (field_ < 2) {
+      if (c == '-' || c == ' ') {
+        ++field_;
+      } else {
+        numbers_[field_] =
+            numbers_[field_] << 4 | static_cast<uintptr_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+      }
+    } else if (field_ < kPath) {
+      field_ += c == ' ' ? 1 : 0;
+    } else if (n_ + 1 < sizeof path_ && (n_ > 0 || c != ' ')) {
+      path_[n_++] = c;
+      path_[n_] = '\0';
+    }
+    return false;
+  }
+  [[nodiscard]] const char* path() const { return path_; }
+
+ private:
+  static constexpr size_t kPath = 6;  // behind two numbers and four other fields
+
+  const uintptr_t address_;
+  size_t field_ = 0;
+  uintptr_t numbers_[2] = {};
+  size_t n_ = 0;
+  char path_[4096] = {};
+};
+
+bool find_mapped(MappedPath& file) {
+  const FileDescriptor maps{::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+  char piece[1024];
+  for (ssize_t n; maps.fd >= 0 && (n = ::read(maps.fd, piece, sizeof piece)) > 0;) {
+    for (ssize_t i = 0; i < n; ++i) {
+      if (file.take(piece[i])) return true;
+    }
+  }
+  return false;
+}
+
+bool is_prepared(const char* path) {
+  const std::string_view folder =
+      std::string_view(path).substr(0, std::string_view(path).rfind('/'));
+  return folder.ends_with(kPreparedFolderEnd);
+}
+
+// Of a file that a plugin has mapped itself.
+void tell_of_mapped(uintptr_t address) {
+  MappedPath file(address);
+  const bool is_found = find_mapped(file), prepared = is_found && is_prepared(file.path());
+  write_text(prepared ? "file of prepared weights " : is_found ? "file " : "a file");
+  if (is_found) write_text(file.path());
+  write_text(prepared ? " was truncated or replaced while in use; delete it, it is made again\n"
+                      : ", which a plugin has mapped, was truncated or replaced while in use\n");
+  if (prepared) ::_exit(1);
+}
+
+// Async-signal-safe: reads atomics, static memory and /proc, calls open, read, close, write,
+// sigaction and _exit only.
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  if (const Slot* slot = find_slot_of(reinterpret_cast<uintptr_t>(info->si_addr))) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  if (const Slot* slot = find_slot_of(address)) {
     write_text("model file ");
     write_text(slot->path);
     write_text(" was truncated or replaced while in use\n");
     ::_exit(1);
   }
-  if (info->si_code == BUS_ADRERR) {
-    write_text("a file that a plugin has mapped was truncated or replaced while in use\n");
-  }
+  if (info->si_code == BUS_ADRERR) tell_of_mapped(address);
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);
     return;

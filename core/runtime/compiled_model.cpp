@@ -9,6 +9,7 @@
 
 #include "backplane/plugin.hpp"
 #include "core/model/inline_body.hpp"
+#include "core/model/map_guard.hpp"
 #include "core/quantize/mixture.hpp"
 
 namespace bp::runtime {
@@ -54,10 +55,12 @@ Result<model::Program> fit(const model::LoadedModel& model, const plugin::Backen
 // Of this model alone, so that what a backend keeps there is replaced when the model changes.
 std::string cache_folder_of(const config::Model& config, const model::ModelFile& file) {
   const std::filesystem::path source(file.path());
-  if (config.backend.cache_folder.empty()) return source.string() + ".cache";
+  if (config.backend.cache_folder.empty()) {
+    return fmt::format("{}{}", source.string(), model::kPreparedFolderEnd);
+  }
   const size_t hash = std::hash<std::string>{}(source.string());
-  return fmt::format("{}/{}-{:08x}.cache", config.backend.cache_folder, source.filename().string(),
-                     static_cast<uint32_t>(hash));
+  return fmt::format("{}/{}-{:08x}{}", config.backend.cache_folder, source.filename().string(),
+                     static_cast<uint32_t>(hash), model::kPreparedFolderEnd);
 }
 
 bp_compile_options make_options(const config::Model& config, const CompileLimits& limits,

@@ -1,5 +1,6 @@
 """Where the cpu backend keeps weights: the same logits everywhere, and the memory that it promises."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from support import (
     main,
     needs_own_allocator,
     needs_smollm2,
+    scaled,
     smollm2_model,
 )
 
@@ -147,6 +149,17 @@ class Prepare(CommandTest):
             self.assertEqual(logits(SMOLLM2, TOKENS, *self.cache_options()), expected)
             self.assertEqual(os.path.getsize(path), size)
             self.assertEqual(self.cache_files(), [path])
+
+    def test_one_cut_short_in_use_is_named(self):
+        backend = {"plugin": "cpu", "prepare": "cache", "cache_folder": self.folder + "/cache"}
+        server = Server(smollm2_model(backend=backend))
+        self.addCleanup(server.stop)
+        (path,) = self.cache_files()
+        os.truncate(path, 0)
+        with contextlib.closing(server.send("/v1/completions", {"prompt": "once"})):
+            self.assertEqual(server.process.wait(scaled(60)), 1)
+        server.wait_logged(f"file of prepared weights {re.escape(path)} was truncated or "
+                           "replaced while in use; delete it, it is made again")
 
     def test_two_processes_at_once(self):
         found = [None, None]

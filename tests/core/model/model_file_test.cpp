@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "backplane/plugin.hpp"
+#include "sdk/conformance/support/temporary_folder.hpp"
 #include "tests/core/model/support/fake_model.hpp"
 
 namespace bp::model::test {
@@ -237,6 +238,39 @@ TEST_F(ModelFileDeathTest, TruncatedWhileInUse) {
       },
       ::testing::ExitedWithCode(1),
       "model file .*model-file-.* was truncated or replaced while in use");
+}
+
+// As a plugin maps it, and a file beside it that is cut short.
+void read_truncated(const std::string& path) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path) << std::string(8192, 'x');
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  const auto* data =
+      static_cast<const volatile char*>(::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0));
+  std::filesystem::resize_file(path, 0);
+  static_cast<void>(*data);
+}
+
+TEST_F(ModelFileDeathTest, APluginsFileIsNamed) {
+  ::testing::FLAGS_gtest_death_test_style = "fast";  // in this test's folder
+  const conformance::TemporaryFolder folder("mapped");
+  const std::string prepared = (folder.path() / "m.gguf.cache" / "cpu strips").string();
+  EXPECT_EXIT(
+      {
+        install_map_guard();
+        read_truncated(prepared);
+      },
+      ::testing::ExitedWithCode(1),
+      "file of prepared weights .*/m.gguf.cache/cpu strips was truncated or replaced while in use; "
+      "delete it, it is made again");
+  EXPECT_EXIT(
+      {
+        std::signal(SIGBUS, SIG_DFL);
+        install_map_guard();
+        read_truncated((folder.path() / "other").string());
+      },
+      ::testing::KilledBySignal(SIGBUS),
+      "file .*/other, which a plugin has mapped, was truncated or replaced while in use");
 }
 
 TEST_F(ModelFileDeathTest, OtherBusErrorsStayWhatTheyAre) {
