@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kSmallBytes = 64 << 10;  // norms, biases
 constexpr size_t kSampledTensors = 32;
 constexpr uint64_t kSampleBytes = 64;
+constexpr uint64_t kPieceBytes = 16 << 20;  // of a tensor that is read: part of a second
 
 struct Head {
   bool is_folder = false;
@@ -280,8 +281,8 @@ const bp_tensor* ModelFile::find_tensor(std::string_view name) const {
   return it == tensors_by_name_.end() ? nullptr : it->second;
 }
 
-Result<TensorData> ModelFile::data(const bp_tensor& tensor) {
-  if (tensor.offset == BP_NO_OFFSET) return read(tensor);
+Result<TensorData> ModelFile::data(const bp_tensor& tensor, base::WorkProgress* progress) {
+  if (tensor.offset == BP_NO_OFFSET) return read(tensor, progress);
   const std::byte* first = mappings_[tensor.file]->bytes().data() + tensor.offset;
   return TensorData{&tensor, first, tensor.row_stride_bytes, tensor.n_bytes};
 }
@@ -311,7 +312,24 @@ uint64_t ModelFile::held_bytes() {
   return n_bytes;
 }
 
-Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
+// What is read may be converted as well, so that it takes its time. Nobody to be told: all at once,
+// since a format may make more than is asked for.
+Status ModelFile::read_rows(const bp_tensor& tensor, uint64_t row, std::byte* to,
+                            base::WorkProgress* progress) {
+  const auto index = static_cast<uint64_t>(&tensor - tensors_.data());
+  const uint64_t n_rows = rows_of(tensor);
+  const uint64_t n_piece = progress == nullptr ? n_rows : std::max<uint64_t>(1, kPieceBytes / row);
+  for (uint64_t first = 0; first < n_rows; first += n_piece) {
+    if (progress != nullptr) BP_TRY(progress->add(0));
+    const uint64_t n = std::min(n_piece, n_rows - first);
+    BP_TRY(plugin::call([&](bp_error* error) {
+      return format_.read(opened_, index, first, n, to + first * row, error);
+    }));
+  }
+  return {};
+}
+
+Result<TensorData> ModelFile::read(const bp_tensor& tensor, base::WorkProgress* progress) {
   const std::lock_guard lock(read_mutex_);
   const uint64_t rows = rows_of(tensor), row = bytes_in(tensor) / rows;
   auto& bytes = read_[&tensor];
@@ -321,13 +339,10 @@ Result<TensorData> ModelFile::read(const bp_tensor& tensor) {
     return invalid_argument(place + " has no offset, and its format no read");
   bytes.reset(new (std::nothrow) std::byte[rows * row]);
   if (bytes == nullptr) return out_of_memory(fmt::format("{}: {} bytes", place, rows * row));
-  const auto index = static_cast<uint64_t>(&tensor - tensors_.data());
-  const Status status = plugin::call([&](bp_error* error) {
-                          return format_.read(opened_, index, 0, rows, bytes.get(), error);
-                        }).with_context(place);
+  const Status status = read_rows(tensor, row, bytes.get(), progress);
   if (!status.ok()) {
     bytes.reset();
-    return status;
+    return status.with_context(place);
   }
   return TensorData{&tensor, bytes.get(), row, rows * row};
 }

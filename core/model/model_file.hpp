@@ -13,6 +13,7 @@
 #include "backplane/format.h"
 #include "backplane/metadata.hpp"
 #include "backplane/status.hpp"
+#include "core/base/work_progress.hpp"
 #include "core/model/mapping.hpp"
 
 namespace bp::model {
@@ -52,9 +53,9 @@ class ModelFile {
   [[nodiscard]] bool is_null(std::string_view key) const;
   [[nodiscard]] const bp_tensor* find_tensor(std::string_view name) const;
 
-  // The bytes of one of tensors(): mapped, or read into memory that this object keeps.
-  // [any-thread]
-  Result<TensorData> data(const bp_tensor& tensor);
+  // The bytes of one of tensors(): mapped, or read into memory that this object keeps. `progress`
+  // (may be null) is asked between pieces of one that is read whether to stop. [any-thread]
+  Result<TensorData> data(const bp_tensor& tensor, base::WorkProgress* progress = nullptr);
   // Gives back the memory of a tensor's bytes, which nobody uses any longer; data() reads them
   // anew. [any-thread]
   void release(const bp_tensor& tensor);
@@ -85,7 +86,9 @@ class ModelFile {
   };
   [[nodiscard]] std::vector<Sample> samples() const;
   void ask_for_small_parts() const;
-  Result<TensorData> read(const bp_tensor& tensor);
+  Result<TensorData> read(const bp_tensor& tensor, base::WorkProgress* progress);
+  Status read_rows(const bp_tensor& tensor, uint64_t row, std::byte* to,
+                   base::WorkProgress* progress);
 
   std::string path_;
   std::string format_id_;

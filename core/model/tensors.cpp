@@ -230,9 +230,8 @@ Result<ArrangedTensor> TensorBinder::arranged(const Arrangement& arrangement,
   }
   std::vector<TensorData> data;
   for (const bp_tensor* part : parts) {
-    BP_ASSIGN(const TensorData of_part, file_.data(*part));
+    BP_ASSIGN(const TensorData of_part, file_.data(*part, &progress_));
     data.push_back(of_part);
-    BP_TRY(progress_.add(0));  // what is read may be converted, too
   }
   return arrange(arrangement, data, scope_);
 }
@@ -256,7 +255,7 @@ Result<uint32_t> TensorBinder::add(const bp_tensor& tensor, std::span<const uint
   const uint64_t row_stride = mapped ? tensor.row_stride_bytes : row_bytes(tensor.dtype, width);
   TensorData data{&tensor, nullptr, row_stride, tensor.n_bytes};
   if (binding_ == Binding::kData) {
-    BP_ASSIGN(data, file_.data(tensor));
+    BP_ASSIGN(data, file_.data(tensor, &progress_));
   }
   const bool same_rows = dims.back() == width;
   if (!same_rows && data.row_stride_bytes != row_bytes(tensor.dtype, width)) {

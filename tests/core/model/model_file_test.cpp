@@ -15,6 +15,7 @@
 #include "backplane/plugin.hpp"
 #include "sdk/conformance/support/temporary_folder.hpp"
 #include "tests/core/model/support/fake_model.hpp"
+#include "tests/support/progress_log.hpp"
 
 namespace bp::model::test {
 namespace {
@@ -219,6 +220,26 @@ TEST_F(ModelFileTest, ContentKeyFollowsTheWeightsWhereTheFileLooksTheSame) {
   const std::string key = key_of('x');
   EXPECT_EQ(key_of('x'), key);
   EXPECT_NE(key_of('y'), key);
+}
+
+TEST_F(ModelFileTest, AsksBetweenPiecesOfATensorWhetherToStop) {
+  FakeModel fake("gguf");
+  fake.tensor("t", {9, 1 << 20});  // four rows of 4 MB are a piece
+  const auto file = *fake.open();
+  const bp_tensor& tensor = *file->find_tensor("t");
+  bp::testing::ProgressLog log;
+  log.n_wanted = 3;
+  base::WorkProgress stopped(log.c(), 1);
+  EXPECT_EQ(file->data(tensor, &stopped).status().code(), Code::kCancelled);
+  EXPECT_EQ(fake.n_reads["t"], 2u);
+  log.n_wanted = SIZE_MAX;
+  base::WorkProgress progress(log.c(), 1);
+  EXPECT_TRUE(file->data(tensor, &progress).ok());
+  EXPECT_EQ(fake.n_reads["t"], 5u);
+  EXPECT_EQ(log.done.size(), 6u);
+  file->release(tensor);
+  EXPECT_TRUE(file->data(tensor).ok());
+  EXPECT_EQ(fake.n_reads["t"], 6u);
 }
 
 using ModelFileDeathTest = ModelFileTest;
