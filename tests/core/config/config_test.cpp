@@ -119,6 +119,7 @@ models:
   const Model& model = config->models[0];
   EXPECT_EQ(model.context, 2048u);
   EXPECT_EQ(model.context_place, config->path + ":13");
+  EXPECT_EQ(model.backend.block_size_place, config->path + ":15");
   EXPECT_EQ(model.backend.n_threads, 3u);
   EXPECT_EQ(model.backend.k_dtype, BP_DTYPE_F8_E4M3);
   EXPECT_EQ(model.backend.v_dtype, BP_DTYPE_BF16);
