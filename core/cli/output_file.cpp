@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "backplane/plugin.hpp"
-#include "core/convert/gguf_writer.hpp"
+#include "core/convert/unfinished_file.hpp"
 
 namespace bp::cli {
 

@@ -9,7 +9,6 @@
 
 #include "backplane/dtype.hpp"
 #include "backplane/plugin.hpp"
-#include "core/base/read_file.hpp"
 
 namespace bp::convert {
 
@@ -145,13 +144,7 @@ void GgufMetadata::put(std::string_view key, std::span<const std::string> values
   for (const std::string& value : values) append_string(bytes_, value);
 }
 
-Status expect_file_place(const std::string& path) {
-  if (base::expect_regular_file(path).ok()) return {};
-  return invalid_argument(path + " is no regular file; give the name of a file to write");
-}
-
 Result<GgufWriter> GgufWriter::create(const std::string& path) {
-  BP_TRY(expect_file_place(path));
   BP_ASSIGN(UnfinishedFile file, UnfinishedFile::create(path));
   return GgufWriter(std::move(file));
 }

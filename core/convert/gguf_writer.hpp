@@ -41,10 +41,6 @@ struct GgufTensor {
   std::vector<uint64_t> dims;  // outermost first; at least one
 };
 
-// An error where a file of that name cannot be made because something else is there: a folder, a
-// device.
-Status expect_file_place(const std::string& path);
-
 class GgufWriter {
  public:
   // Errors name the file.

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "backplane/abandoned_files.hpp"
+#include "core/base/read_file.hpp"
 
 namespace bp::convert {
 
@@ -50,6 +51,15 @@ void on_end_signal(int signal) {
   std::raise(signal);
 }
 
+Status not_written(const std::string& path) {
+  return io_error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+}
+
+// With a '/' at its end, behind which nothing but a folder is found.
+std::filesystem::path folder_of(const std::string& path) {
+  return "." / std::filesystem::path(path).parent_path() / "";
+}
+
 // A new file, locked, so that it is not taken for one that was left behind; -1 with the reason in
 // errno.
 int open_locked(const std::string& partial) {
@@ -70,13 +80,19 @@ void remove_unfinished_on_signals() {
   }
 }
 
+Status expect_file_place(const std::string& path) {
+  if (!base::expect_regular_file(path).ok()) {
+    return invalid_argument(path + " is no regular file; give the name of a file to write");
+  }
+  return ::access(folder_of(path).c_str(), W_OK | X_OK) == 0 ? Status() : not_written(path);
+}
+
 Result<UnfinishedFile> UnfinishedFile::create(const std::string& path) {
-  const std::filesystem::path name(path);
-  const std::filesystem::path folder = name.has_parent_path() ? name.parent_path() : ".";
-  remove_abandoned(folder, name.filename().string() + ".partial-");
+  BP_TRY(expect_file_place(path));
+  remove_abandoned(folder_of(path), std::filesystem::path(path).filename().string() + ".partial-");
   std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
   const int fd = open_locked(partial);
-  if (fd < 0) return io_error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+  if (fd < 0) return not_written(path);
   UnfinishedFile made(path, std::move(partial));
   made.file_.reset(::fdopen(fd, "wb"));
   if (made.file_ == nullptr) return made.failure("opening");

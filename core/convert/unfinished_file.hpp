@@ -16,6 +16,10 @@ namespace bp::convert {
 // programs, whose handlers these are; what is ignored stays so.
 void remove_unfinished_on_signals();
 
+// An error where a file of that name cannot be made: something else is there, as a folder or a
+// device, or its folder cannot be written. For who has long work to do before the file is begun.
+Status expect_file_place(const std::string& path);
+
 class UnfinishedFile {
  public:
   // Errors name the file.

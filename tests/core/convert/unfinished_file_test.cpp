@@ -43,11 +43,24 @@ TEST_F(UnfinishedFileTest, GetsItsNameOnceItIsWhole) {
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_EQ(names(), std::set{own_partial()});
     EXPECT_EQ(std::fputs("text", file->get()), 1);
-    if (whole) EXPECT_TRUE(file->finish().ok());
+    EXPECT_TRUE(!whole || file->finish().ok());
     { const auto gone = std::move(file); }
     EXPECT_EQ(names(), whole ? std::set<std::string>{"out"} : std::set<std::string>{});
   }
   EXPECT_EQ(std::filesystem::file_size(path("out")), 4u);
+}
+
+TEST_F(UnfinishedFileTest, ItsPlaceIsKnownBeforehand) {
+  EXPECT_TRUE(expect_file_place(path("out")).ok());
+  EXPECT_TRUE(expect_file_place("here").ok());
+  write("out");
+  EXPECT_TRUE(expect_file_place(path("out")).ok());
+  EXPECT_EQ(expect_file_place(path("nowhere/out")).message(),
+            path("nowhere/out") + " cannot be written: No such file or directory");
+  EXPECT_EQ(expect_file_place(path("out/in")).message(),
+            path("out/in") + " cannot be written: Not a directory");
+  EXPECT_EQ(expect_file_place(path("")).message(),
+            path("") + " is no regular file; give the name of a file to write");
 }
 
 // Whoever still writes one has locked it.
