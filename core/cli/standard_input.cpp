@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_tree.hpp"
 #include "core/base/read_file.hpp"
-#include "core/server/json_reader.hpp"
 
 namespace bp::cli {
 
@@ -15,7 +15,7 @@ Result<std::string> read_standard_input() {
 
 Result<nlohmann::ordered_json> read_standard_json() {
   BP_ASSIGN(const std::string text, read_standard_input());
-  auto json = server::parse_json(text, {.n_values = SIZE_MAX});
+  auto json = base::parse_json<nlohmann::ordered_json>(text, {.n_values = SIZE_MAX});
   return json.ok() ? std::move(json) : json.status().with_context("standard input");
 }
 

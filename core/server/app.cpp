@@ -8,10 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/json_tree.hpp"
 #include "core/server/api_keys.hpp"
 #include "core/server/field_reader.hpp"
 #include "core/server/generate.hpp"
-#include "core/server/json_reader.hpp"
 #include "core/server/json_text.hpp"
 #include "core/server/metrics.hpp"
 #include "core/server/text_endpoints.hpp"
@@ -203,7 +203,7 @@ void guarded(Exchange& exchange, F&& work) {
 void App::handle_post(const Endpoint& endpoint, const Caller& caller, const HttpRequest& request,
                       const Exchanges& exchange) {
   guarded(*exchange, [&] {
-    const auto body = parse_json(request.body);
+    const auto body = base::parse_json<nlohmann::ordered_json>(request.body);
     if (!body.ok()) {
       return exchange->send(to_response({400, "the body: " + body.status().message(), {}, {}}));
     }

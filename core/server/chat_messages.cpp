@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/server/json_reader.hpp"
+#include "core/base/json_tree.hpp"
 #include "core/server/neutral_fields.hpp"
 #include "core/text/chat_template.hpp"
 
@@ -78,7 +78,7 @@ void read_content(FieldReader& fields, Json& message) {
 Json arguments_of(const Json& given, bool as_text) {
   if (given.is_object()) return as_text ? Json(given.dump()) : given;
   if (as_text) return given;
-  auto parsed = parse_json(given.get_ref<const std::string&>());
+  auto parsed = base::parse_json<Json>(given.get_ref<const std::string&>());
   return parsed.ok() && parsed->is_object() ? std::move(parsed).value() : given;
 }
 

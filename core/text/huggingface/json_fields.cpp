@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "core/text/huggingface/json_tree.hpp"
+#include "core/base/json_tree.hpp"
 
 namespace bp::text::huggingface {
 namespace {
@@ -68,7 +68,7 @@ Status check_kinds(const Json& object) {
 }
 
 Result<Json> parse_object(std::string_view text, std::string_view name) {
-  auto json = parse_tree(text);
+  auto json = base::parse_json<Json>(text, {.n_values = SIZE_MAX});
   if (!json.ok()) return json.status().with_context(std::string(name));
   if (json->is_object()) return json;
   return invalid_argument(std::string(name) + ": no JSON object");
