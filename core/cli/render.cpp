@@ -16,8 +16,7 @@ namespace bp::cli {
 namespace {
 
 Result<std::shared_ptr<const text::ChatTemplate>> from_file(const std::string& path) {
-  constexpr uint64_t kMaxTemplateBytes = 4 << 20;
-  BP_ASSIGN(std::string source, base::read_file(path, kMaxTemplateBytes));
+  BP_ASSIGN(std::string source, base::read_file(path, text::kMaxTemplateFileBytes));
   auto made = text::ChatTemplate::create(std::move(source), text::TokenTexts{});
   if (!made.ok()) return made.status().with_context(path);
   return std::shared_ptr<const text::ChatTemplate>(

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -12,6 +10,7 @@
 #include "backplane/sampler.h"
 #include "backplane/scheduler.h"
 #include "core/base/nearest.hpp"
+#include "core/base/read_file.hpp"
 #include "core/config/kv_section.hpp"
 #include "core/config/override_section.hpp"
 #include "core/config/plugin_keys.hpp"
@@ -30,7 +29,6 @@ using plugin::FieldSpec;
 namespace {
 
 constexpr int64_t kMaxContext = 1 << 24;
-constexpr uint64_t kMaxTemplateBytes = 4 << 20;
 
 Status at(const Yaml& node, const Status& status) {
   return status.ok() ? status : node.error(status.message());
@@ -145,15 +143,10 @@ Status read_template(const Yaml& section, const std::string& folder, Model& mode
   if (!file) return {};
   BP_ASSIGN(const std::string name, file->as_string());
   const std::string path = (fs::path(folder) / name).lexically_normal().string();
-  std::error_code error;
-  const uint64_t n_bytes = fs::file_size(path, error);
-  if (error || n_bytes > kMaxTemplateBytes) {
-    return file->error(fmt::format("'{}' is no file of at most {} bytes", path, kMaxTemplateBytes));
-  }
-  std::ifstream in(path, std::ios::binary);
-  model.chat_template.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in.good() && !in.eof()) return file->error(fmt::format("'{}' cannot be read", path));
-  if (model.chat_template.empty()) return file->error(fmt::format("'{}' is empty", path));
+  auto source = base::read_file(path, text::kMaxTemplateFileBytes);
+  if (!source.ok()) return file->error(source.status().message());
+  if (source->empty()) return file->error(fmt::format("{}: is empty", path));
+  model.chat_template = std::move(source).value();
   return at(*file, text::ChatTemplate::create(model.chat_template, {}).status());
 }
 

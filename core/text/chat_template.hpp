@@ -1,6 +1,7 @@
 #pragma once
 // The chat template of a model: messages of a conversation to prompt text.
 
+#include <cstdint>
 #include <ctime>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -13,6 +14,8 @@
 #include "core/text/message_form.hpp"
 
 namespace bp::text {
+
+inline constexpr uint64_t kMaxTemplateFileBytes = 4 << 20;
 
 // Templates know a message's reasoning by one of these.
 inline constexpr const char* kReasoningFields[] = {"reasoning_content", "reasoning", "thinking"};

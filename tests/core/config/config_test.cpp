@@ -28,6 +28,7 @@ class ConfigTest : public ::testing::Test {
     fs::create_directory(folder_ / "plugins");
     write("model.gguf", "weights");
     write("broken.jinja", "{% if %}");
+    write("empty.jinja", "");
     write_plugin("gguf", "kinds: [bp.format/1]");
     write_plugin("fcfs",
                  "kinds: [bp.scheduler/1]\nconfig: {watermark: {type: float, default: 0.1, "
@@ -220,8 +221,11 @@ TEST_F(ConfigTest, EachMistakeIsOneLineWithItsPlace) {
       {"MODEL    chat: {sytem: x}\n", "models[0].chat.sytem: unknown key; nearest: system"},
       {"MODEL    chat: {output: hermse}\n",
        "models[0].chat.output: there is no dialect 'hermse'; nearest: hermes"},
-      {"MODEL    chat: {template: none.jinja}\n", "models[0].chat.template: '"},
-      {"MODEL    chat: {template: .}\n", "models[0].chat.template: '"},
+      {"MODEL    chat: {template: none.jinja}\n", "/none.jinja: cannot be opened: No such file"},
+      {"MODEL    chat: {template: .}\n", ": is a folder"},
+      {"MODEL    chat: {template: empty.jinja}\n", "/empty.jinja: is empty"},
+      {"MODEL    chat: {template: /dev/zero}\n",
+       "models[0].chat.template: /dev/zero: larger than 4 MiB"},
       {"MODEL    chat: {template: broken.jinja}\n", "config.yaml:4:22: models[0].chat.template: "},
       {"MODEL    context: 1\n", "config.yaml:4:14: models[0].context: must be at least 2"},
       {"MODEL    backend: {kv: {memory: 0}}\n", "'0' is no size"},
