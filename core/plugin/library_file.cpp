@@ -13,9 +13,10 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <sstream>
 
 #include <fmt/format.h>
+
+#include "backplane/file_mappings.hpp"
 
 namespace bp::plugin {
 
@@ -23,18 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Device and inode of the file mapped at an address, as /proc/self/maps writes them; overlay file
-// systems answer otherwise to stat.
+// Device and inode of the file mapped at an address; overlay file systems answer otherwise to stat.
 std::string mapped_file(const void* address) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    std::istringstream fields(line);
-    uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    std::string access, offset, device, inode;
-    fields >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    const auto wanted = reinterpret_cast<uintptr_t>(address);
-    if (wanted >= begin && wanted < end) return device + " " + inode;
+    const auto mapping = MappingLine::parse(line);
+    if (mapping && mapping->holds(address)) return mapping->file;
   }
   return {};
 }

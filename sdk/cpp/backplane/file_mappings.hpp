@@ -19,6 +19,7 @@ namespace bp {
 struct MappingLine {
   uintptr_t begin = 0, end = 0;
   bool is_shared_file = false;  // and read-only
+  std::string file;             // device and inode, as they are written
   std::string path;
 
   [[nodiscard]] bool holds(const void* data, size_t n_bytes = 1) const {
@@ -28,12 +29,14 @@ struct MappingLine {
   static std::optional<MappingLine> parse(const std::string& line) {
     unsigned long begin = 0, end = 0, inode = 0;
     char permissions[5] = {};
-    int path = 0;
-    const int n = std::sscanf(line.c_str(), "%lx-%lx %4s %*x %*s %lu %n", &begin, &end, permissions,
-                              &inode, &path);
+    int file = 0, file_end = 0, path = 0;
+    const int n = std::sscanf(line.c_str(), "%lx-%lx %4s %*x %n%*s %lu%n %n", &begin, &end,
+                              permissions, &file, &inode, &file_end, &path);
     if (n != 4) return std::nullopt;
     const bool is_shared_file = permissions[1] == '-' && permissions[3] == 's' && inode != 0;
-    return MappingLine{begin, end, is_shared_file, line.substr(static_cast<size_t>(path))};
+    return MappingLine{begin, end, is_shared_file,
+                       line.substr(static_cast<size_t>(file), static_cast<size_t>(file_end - file)),
+                       line.substr(static_cast<size_t>(path))};
   }
 };
 
