@@ -82,8 +82,11 @@ class ParameterReader : public Scope {
   }
 
   [[nodiscard]] Status error(const ParameterSpec& spec, const std::string& message) const {
-    return invalid_argument(fmt::format("{}: hyper-parameter {} ({}): {}", file_.path(), spec.name,
-                                        spec.place.place(), message));
+    const auto key = scope_.keys.find(spec.name);
+    const bool names_key = key == scope_.keys.end() || message.starts_with("metadata ");
+    return invalid_argument(fmt::format(
+        "{}: hyper-parameter {} ({}): {}{}", file_.path(), spec.name, spec.place.place(),
+        names_key ? "" : "metadata \"" + key->second + "\": ", message));
   }
 
   [[nodiscard]] std::vector<std::string> keys_of(const ParameterSpec& spec) const {
@@ -100,7 +103,10 @@ class ParameterReader : public Scope {
     const auto keys = keys_of(spec);
     for (const std::string& key : keys) {
       const bp_metadata* entry = file_.find_metadata(key);
-      if (entry != nullptr) return read_entry(spec, *entry);
+      if (entry != nullptr) {
+        scope_.keys[spec.name] = key;
+        return read_entry(spec, *entry);
+      }
       if (file_.dialect() == "huggingface") BP_TRY(check_absent(file_.metadata(), key));
     }
     if (spec.if_null && std::ranges::any_of(keys, [&](auto& key) { return file_.is_null(key); })) {
@@ -207,19 +213,18 @@ class ParameterReader : public Scope {
     BP_TRY(check_type(spec, value));
     const auto x = value.as_number();
     if (!x) return {};
-    if (!spec.min && !(*x > 0)) {
-      return invalid_argument(fmt::format("must be positive, found {}", value.text()));
-    }
-    if (spec.min) {
-      BP_ASSIGN(const double min, spec.min->number(*this));
-      if (!(*x >= min)) {
-        return invalid_argument(fmt::format("must be at least {}, found {}", min, value.text()));
-      }
-    }
-    if (!spec.max) return {};
-    BP_ASSIGN(const double max, spec.max->number(*this));
-    if (*x <= max) return {};
-    return invalid_argument(fmt::format("must be at most {}, found {}", max, value.text()));
+    BP_ASSIGN(const auto min, bound(spec.min));
+    BP_ASSIGN(const auto max, bound(spec.max));
+    if ((min ? *x >= *min : *x > 0) && (!max || *x <= *max)) return {};
+    std::string range = min ? fmt::format("at least {}", *min) : "positive";
+    if (max) range += fmt::format(" and at most {}", *max);
+    return invalid_argument(fmt::format("must be {}, found {}", range, value.text()));
+  }
+
+  Result<std::optional<double>> bound(const std::optional<PlacedExpression>& expression) const {
+    if (!expression) return std::optional<double>();
+    BP_ASSIGN(const double number, expression->number(*this));
+    return std::optional(number);
   }
 
   // Of defaults, whose expressions can have any type.
@@ -262,7 +267,9 @@ std::string values_in(const std::string& text, const ModelScope& scope) {
              (std::isalnum(static_cast<unsigned char>(text[k])) || text[k] == '_');
     };
     if ((at > 0 && is_word(at - 1)) || is_word(at + name.size())) continue;
-    shown.push_back(fmt::format("{} = {}", name, value.text()));
+    const auto key = scope.keys.find(name);
+    shown.push_back(fmt::format("{} = {}{}", name, value.text(),
+                                key == scope.keys.end() ? "" : " (" + key->second + ")"));
   }
   return fmt::format("{}", fmt::join(shown, ", "));
 }

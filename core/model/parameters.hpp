@@ -26,6 +26,8 @@ class ModelScope : public Scope {
                                            std::string_view name) const override;
 
   NamedValues values;
+  // Metadata keys of the hyper-parameters that the file has, by name.
+  std::map<std::string, std::string, std::less<>> keys;
   // Weights that has() knows, by name; null before they are bound.
   const std::map<std::string, uint32_t>* weights = nullptr;
 
@@ -38,10 +40,12 @@ class ModelScope : public Scope {
 };
 
 // Reads all hyper-parameters into scope.values and runs the model-wide checks. Errors name the
-// model file, the parameter, its place in the architecture file, and the keys tried.
+// model file, the parameter, its place in the architecture file, and its key in the model file or
+// the keys tried.
 Status read_parameters(const ModelFile& file, const ArchitectureChoice& choice, ModelScope& scope);
 
-// Runs checks in a scope; the error names the check's place and the values of the names in it.
+// Runs checks in a scope; the error names the check's place and the values of the names in it,
+// with their keys.
 Status run_checks(const std::vector<PlacedExpression>& checks, const ModelFile& file,
                   const ModelScope& scope);
 

@@ -379,7 +379,8 @@ TEST(ExpertsUsed, AreSomeWhereThereAreExperts) {
   EXPECT_EQ(error(), "");
   fake.metadata.u64("llama.expert_count", 8);
   EXPECT_THAT(error(), HasSubstr("hyper-parameter n_experts_used"));
-  EXPECT_THAT(error(), HasSubstr("must be at least 1, found 0"));
+  EXPECT_THAT(error(), HasSubstr("metadata \"llama.expert_used_count\": must be at least 1 "
+                                 "and at most 8, found 0"));
 }
 
 TEST_F(ArchitectureTest, DefaultsThatNeedEachOther) {

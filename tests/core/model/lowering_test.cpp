@@ -588,22 +588,24 @@ TEST(LoweringTest, RefusesModelsThatDoNotFit) {
        {"hyper-parameter dim (", "found an array"}},
       {"zero",
        [](FakeModel& m) { m.metadata.u64("llama.block_count", 0); },
-       {"hyper-parameter n_layers (", "must be positive, found 0"}},
+       {"hyper-parameter n_layers (", "must be positive and at most 4096, found 0"}},
       {"negative",
        [](FakeModel& m) { m.metadata.i64("llama.embedding_length", -32); },
-       {"hyper-parameter dim (", "must be positive, found -32"}},
+       {"hyper-parameter dim (", "must be positive and at most 1048576, found -32"}},
       {"beyond the cap",
        [](FakeModel& m) { m.metadata.u64("llama.block_count", 100000); },
-       {"hyper-parameter n_layers (", "must be at most 4096, found 100000"}},
+       {"hyper-parameter n_layers (",
+        "metadata \"llama.block_count\": must be positive and at most 4096, found 100000"}},
       {"beyond all numbers",
        [](FakeModel& m) { m.metadata.u64("llama.context_length", UINT64_MAX); },
        {"hyper-parameter context_length (", "expected i64, found u64 18446744073709551615"}},
       {"epsilon not a number",
        [](FakeModel& m) { m.metadata.f64("llama.attention.layer_norm_rms_epsilon", NAN); },
-       {"hyper-parameter norm_eps (", "must be positive, found nan"}},
+       {"hyper-parameter norm_eps (", "must be positive and at most 1, found nan"}},
       {"more rotated columns than a head has",
        [](FakeModel& m) { m.metadata.u64("llama.rope.dimension_count", 10); },
-       {"hyper-parameter rope_dims (", "must be at most 8, found 10"}},
+       {"hyper-parameter rope_dims (",
+        "metadata \"llama.rope.dimension_count\": must be positive and at most 8, found 10"}},
       {"odd number of rotated columns",
        [](FakeModel& m) { m.metadata.u64("llama.rope.dimension_count", 7); },
        {"rope inv_freq (", "n_dims must be even and positive, not 7"}},
@@ -615,18 +617,23 @@ TEST(LoweringTest, RefusesModelsThatDoNotFit) {
          m.metadata.u64s("llama.attention.head_count_kv", {2, 3});
          m.tensor("blk.1.attn_k.weight", {24, 32}).tensor("blk.1.attn_v.weight", {24, 32});
        },
-       {"does not satisfy `n_heads[i] % n_kv_heads[i] == 0` (",
-        "llama.yaml:", "i = 1, n_heads = [4, 4], n_kv_heads = [2, 3]"}},
+       {"does not satisfy `n_heads[i] % n_kv_heads[i] == 0` (", "llama.yaml:",
+        "i = 1, n_heads = [4, 4] (llama.attention.head_count), "
+        "n_kv_heads = [2, 3] (llama.attention.head_count_kv)"}},
       {"an array not of n_layers",
        [](FakeModel& m) {
          m.metadata.u64s("llama.feed_forward_length", {48, 48, 48});
        },
-       {"hyper-parameter n_ff (", "has 3 elements, expected one for each of the 2 layers"}},
+       {"hyper-parameter n_ff (",
+        "metadata \"llama.feed_forward_length\": has 3 elements, expected one for each of the 2 "
+        "layers"}},
       {"a bad element",
        [](FakeModel& m) {
          m.metadata.u64s("llama.feed_forward_length", {48, 0});
        },
-       {"hyper-parameter n_ff (", "element 1: must be positive, found 0"}},
+       {"hyper-parameter n_ff (",
+        "metadata \"llama.feed_forward_length\": element 1: must be positive and at most "
+        "16777216, found 0"}},
       {"another vocabulary",
        [](FakeModel& m) { m.metadata.u64("llama.vocab_size", 11); },
        {"'token_embd.weight'", "has shape [10, 32], expected [n_vocab, dim] = [11, 32]"}},
@@ -662,9 +669,11 @@ TEST(LoweringTest, RefusesActivationsItDoesNotKnow) {
   fake.metadata.string("config.hidden_act", "mish");
   const auto model = fake.load(source_folders());
   ASSERT_FALSE(model.ok());
-  EXPECT_THAT(model.status().message(),
-              AllOf(HasSubstr("hyper-parameter activation ("),
-                    HasSubstr("\"mish\" is not supported (supported: gelu, ")));
+  EXPECT_THAT(
+      model.status().message(),
+      AllOf(HasSubstr("hyper-parameter activation ("),
+            HasSubstr(
+                "metadata \"config.hidden_act\": \"mish\" is not supported (supported: gelu, ")));
 }
 
 TEST(LoweringTest, RefusesAnUnknownDialect) {
