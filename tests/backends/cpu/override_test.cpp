@@ -5,15 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/plan/planner.hpp"
-#include "backplane/dtype.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
-#include "sdk/conformance/support/ops/op_case.hpp"
-#include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
 #include "tests/backends/cpu/isa_backends.hpp"
-#include "tests/support/op_specs.hpp"
-#include "tests/support/plain_kernels.hpp"
+#include "tests/support/override_cases.hpp"
 
 namespace bp::test {
 namespace {
@@ -38,26 +34,11 @@ TEST(CpuOverride, KeepsTheOpCasesWithinTheirBounds) {
   PlainKernels linear("linear"), norm("norm"), activate("activate");
   const std::vector<std::vector<const bp_override*>> sets = {
       {linear.entry()}, {linear.entry(), norm.entry(), activate.entry()}};
-  const bp_backend_factory overriding = overriding_factory<kScalarFactory>();
   for (size_t s = 0; s < sets.size(); ++s) {
-    overrides_of_all() = sets[s];
-    for (const OpSpec& spec : load_op_specs()) {
-      for (const OpCase& c : spec.cases) {
-        for (const bp_dtype weights : c.dtypes) {
-          SCOPED_TRACE(spec.name + " " + c.name + " " + std::string(dtype_name(weights)) + " set " +
-                       std::to_string(s));
-          CaseRun how;
-          how.weights = weights;
-          const auto expected = run_case(kReference, spec, c, how);
-          const auto found = run_case(overriding, spec, c, how);
-          const ErrorBound bound = spec.bound(weights, BP_DTYPE_F32);
-          ASSERT_EQ(found.size(), expected.size());
-          for (size_t o = 0; o < found.size(); ++o) {
-            EXPECT_EQ(compare(expected[o], found[o], bound), "") << "output " << o;
-          }
-        }
-      }
-    }
+    SCOPED_TRACE("set " + std::to_string(s));
+    expect_op_cases_hold<kScalarFactory>(sets[s], [](const OpSpec& spec, bp_dtype weights) {
+      return spec.bound(weights, BP_DTYPE_F32);
+    });
   }
   EXPECT_GT(linear.places.size(), 80u);
   EXPECT_GT(norm.places.size(), 10u);

@@ -3,15 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backplane/dtype.hpp"
 #include "backplane/reference/backend.hpp"
 #include "sdk/conformance/support/backend_session.hpp"
 #include "sdk/conformance/support/batch_builder.hpp"
-#include "sdk/conformance/support/ops/op_case.hpp"
 #include "sdk/conformance/support/reference_factory.hpp"
 #include "sdk/conformance/support/tiny_llama.hpp"
-#include "tests/support/op_specs.hpp"
-#include "tests/support/plain_kernels.hpp"
+#include "tests/support/override_cases.hpp"
 
 namespace bp::test {
 namespace {
@@ -112,24 +109,9 @@ TEST(Override, IsRefusedByABackendThatDoesNotKnowIt) {
 // Biases, packed weights, head norms, gates and caps stay right around the places.
 TEST(Override, KeepsTheOpCasesWithinTheirBounds) {
   PlainKernels linear("linear"), norm("norm"), activate("activate");
-  overrides_of_all() = {linear.entry(), norm.entry(), activate.entry()};
-  const bp_backend_factory overriding = overriding_factory<kReference>();
-  for (const OpSpec& spec : load_op_specs()) {
-    for (const OpCase& c : spec.cases) {
-      for (const bp_dtype weights : c.dtypes) {
-        SCOPED_TRACE(spec.name + " " + c.name + " " + std::string(dtype_name(weights)));
-        CaseRun how;
-        how.weights = weights;
-        const auto expected = run_case(kReference, spec, c, how);
-        const auto found = run_case(overriding, spec, c, how);
-        const ErrorBound bound = spec.bound(BP_DTYPE_F32, BP_DTYPE_F32);
-        ASSERT_EQ(found.size(), expected.size());
-        for (size_t o = 0; o < found.size(); ++o) {
-          EXPECT_EQ(compare(expected[o], found[o], bound), "") << "output " << o;
-        }
-      }
-    }
-  }
+  expect_op_cases_hold<kReference>(
+      {linear.entry(), norm.entry(), activate.entry()},
+      [](const OpSpec& spec, bp_dtype) { return spec.bound(BP_DTYPE_F32, BP_DTYPE_F32); });
   EXPECT_GT(linear.places.size(), 40u);
   EXPECT_GT(norm.places.size(), 10u);
   EXPECT_GT(activate.places.size(), 10u);
