@@ -4,24 +4,16 @@
 
 #include <random>
 
+#include "core/text/jinja/text_ops.hpp"
 #include "tests/core/text/small_vocabulary.hpp"
 
 namespace bp::text {
 namespace {
 
+using jinja::is_valid_utf8;
 using testing::byte_vocabulary;
 using testing::make_tokenizer;
 using testing::sentencepiece_vocabulary;
-
-bool is_valid_utf8(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  for (const char* p = text.data(); p < end;) {
-    const Utf8Char c = decode_utf8(p, end);
-    if (c.form != Utf8Form::kValid) return false;
-    p += c.size;
-  }
-  return true;
-}
 
 TEST(Detokenizer, HoldsACharacterBackUntilItIsWhole) {
   const auto t = make_tokenizer(byte_vocabulary({}));
