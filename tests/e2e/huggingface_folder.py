@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import torch_file
-from support import SOURCE, TINY
+from support import SOURCE, TINY, read_json
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "data", "tiny"))
 import gguf  # noqa: E402
@@ -68,6 +68,10 @@ def write_shard(path, tensors):
 def write_json(folder, name, value):
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         json.dump(value, file)
+
+
+def change_json(folder, name, **members):
+    write_json(folder, name, read_json(os.path.join(folder, name)) | members)
 
 
 def tokenizer(meta):

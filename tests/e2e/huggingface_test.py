@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import zipfile
 
-from huggingface_folder import write_folder
+from huggingface_folder import change_json, write_folder
 from support import (
     BINARY,
     SOURCE,
@@ -134,27 +134,20 @@ class Folder(CommandTest):
 
     def test_what_cannot_run_is_one_clear_line(self):
         write_folder(self.model)
-        path = os.path.join(self.model, "config.json")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config | {"architectures": ["LlamaForCasualLM"]}, file)
+        change_json(self.model, "config.json", architectures=["LlamaForCasualLM"])
         self.assert_one_clear_line(
             backplane("inspect", self.model), "'LlamaForCasualLM' is unknown; nearest: LlamaForCausalLM"
         )
-        os.rename(path, os.path.join(self.model, "params.json"))
+        config = os.path.join(self.model, "config.json")
+        os.rename(config, os.path.join(self.model, "params.json"))
         self.assert_one_clear_line(
             backplane("inspect", self.model), "holds params.json and no config.json"
         )
 
     def test_a_model_that_runs_within_its_first_context_is_described(self):
         write_folder(self.model)
-        path = os.path.join(self.model, "config.json")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
         rope = {"llama_4_scaling_beta": 0.1, "original_max_position_embeddings": 64}
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config | {"rope_parameters": rope}, file)
+        change_json(self.model, "config.json", rope_parameters=rope)
         found = json.loads(self.assert_done(backplane("inspect", self.model, "--json")))
         self.assertEqual(found["hyperparameters"]["context_limit"], 64)
         run = ("run", self.model, "--prompt", "Hello", "--max-tokens", "4")
@@ -163,11 +156,7 @@ class Folder(CommandTest):
 
     def test_a_quantisation_that_is_unknown(self):
         write_folder(self.model)
-        path = os.path.join(self.model, "config.json")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config | {"quantization_config": {"quant_method": "aqlm", "bits": 2}}, file)
+        change_json(self.model, "config.json", quantization_config={"quant_method": "aqlm", "bits": 2})
         self.assert_one_clear_line(backplane("inspect", self.model), "quant_method", "aqlm", "gptq")
 
     def test_gptq_is_the_weights_it_stands_for(self):

@@ -1,23 +1,12 @@
 """The official OpenAI client for Python against the server."""
 
-import importlib.util
 import os
 import re
-import sys
 import unittest
 
+from openai_client import needs_client, openai
 from support import SOURCE, Server, main, needs_smollm2, smollm2_model, tiny_model
 
-VENV_PYTHON = os.path.join(SOURCE, "build", "venv", "bin", "python")
-HAS_CLIENT = importlib.util.find_spec("openai") is not None
-if HAS_CLIENT:
-    import openai
-elif os.access(VENV_PYTHON, os.X_OK) and sys.executable != VENV_PYTHON:
-    os.execv(VENV_PYTHON, [VENV_PYTHON, *sys.argv])
-
-needs_client = unittest.skipUnless(
-    HAS_CLIENT, "the openai client is missing: .ci/test-env.sh installs it"
-)
 CAPITAL = [{"role": "user", "content": "What is the capital of Italy?"}]
 ROME = "The capital of Italy is Rome."
 

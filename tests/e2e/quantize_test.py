@@ -11,7 +11,7 @@ import struct
 import subprocess
 import time
 
-from huggingface_folder import gguf, write_folder, write_json
+from huggingface_folder import change_json, gguf, write_folder, write_json
 from support import (
     BINARY,
     SMOLLM2,
@@ -341,12 +341,8 @@ class Refusals(QuantizeTest):
         folder = self.path("folder")
         os.mkdir(folder)
         write_folder(folder)
-        with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as file:
-            tokenizer = json.load(file)
         for kind in ("Lowercase", "NFKC"):
-            tokenizer["normalizer"] = {"type": kind}
-            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
-                json.dump(tokenizer, file)
+            change_json(folder, "tokenizer.json", normalizer={"type": kind})
             done = backplane("quantize", folder, self.path("x"), "--type", "Q8_0")
             self.assert_one_clear_line(done, folder, "normalizer")
 
@@ -407,8 +403,7 @@ class Folders(QuantizeTest):
             "model": {"type": "WordPiece", "unk_token": "<unk>", "vocab": {w: i for i, w in enumerate(words)}},
         }
         for name, tokenizer in (("t5", unigram), ("bert", wordpiece)):
-            with open(os.path.join(self.source, "tokenizer.json"), "w", encoding="utf-8") as file:
-                json.dump({**tokenizer, "added_tokens": control}, file)
+            write_json(self.source, "tokenizer.json", {**tokenizer, "added_tokens": control})
             write_json(self.source, "tokenizer_config.json", {})
             out = self.written("F32")
             self.assertEqual(gguf.Reader(out).metadata["tokenizer.ggml.model"], name)

@@ -1,26 +1,14 @@
 """Tool calls and reasoning: the official OpenAI client against a model that answers by script."""
 
-import importlib.util
 import json
 import os
 import shutil
-import sys
 import tempfile
 import unittest
 
+from openai_client import needs_client, openai
 from scripted_model import name_of, write_scripted_model
 from support import SOURCE, Server, main
-
-VENV_PYTHON = os.path.join(SOURCE, "build", "venv", "bin", "python")
-HAS_CLIENT = importlib.util.find_spec("openai") is not None
-if HAS_CLIENT:
-    import openai
-elif os.access(VENV_PYTHON, os.X_OK) and sys.executable != VENV_PYTHON:
-    os.execv(VENV_PYTHON, [VENV_PYTHON, *sys.argv])
-
-needs_client = unittest.skipUnless(
-    HAS_CLIENT, "the openai client is missing: .ci/test-env.sh installs it"
-)
 
 
 def tool(name, **properties):
