@@ -33,6 +33,10 @@ std::string path_of(beast::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
+Refusal shutting_down() {
+  return {503, "the server is shutting down", {}, {}};
+}
+
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> shared)
@@ -52,13 +56,12 @@ Connection::~Connection() {
   --shared_->n_open;
 }
 
-// Counts the answers at work, which a draining server waits for.
 void Connection::enter(State state) {
-  const bool before = is_answering();
+  const bool before = is_at_work();
   state_ = state;
-  if (is_answering() == before) return;
-  shared_->n_answering += before ? -1 : 1;
-  if (shared_->n_answering == 0 && shared_->on_quiet) shared_->on_quiet();
+  if (is_at_work() == before) return;
+  shared_->n_at_work += before ? -1 : 1;
+  if (shared_->n_at_work == 0 && shared_->on_quiet) shared_->on_quiet();
 }
 
 void Connection::start() {
@@ -74,70 +77,88 @@ void Connection::close_now() {
   boost::system::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.close();
-  // The parser stays: bytes that were read before may still be on their way into it.
   if (auto cancel = std::exchange(cancel_, nullptr)) cancel();
 }
 
 void Connection::close_when_idle() {
   keep_alive_ = false;
   if (state_ == State::kIdle) close_now();
+  if (state_ == State::kReadingBody) interrupt_reading(shutting_down());
 }
 
 // What its handler cannot be told to end yet is answered here; what still comes of it is dropped.
 void Connection::cut_short() {
+  if (is_reading()) return interrupt_reading(shutting_down());
   if (auto cancel = std::exchange(cancel_, nullptr)) return cancel();
-  if (state_ != State::kAnswering || answer_ended_) return;
-  refuse(503, "the server is shutting down");
+  if (state_ == State::kAnswering && !answer_ended_) refuse(shutting_down());
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
 void Connection::await_request() {
-  is_head_ = false;
+  is_head_ = answer_ended_ = leaves_unread_ = false;
   // Its first bytes may have come with the request before.
-  const bool has_begun = buffer_.size() > 0;
-  const HttpLimits& limits = shared_->limits;
-  stream_.expires_after(seconds(has_begun ? limits.header_timeout_s : limits.idle_timeout_s));
+  if (buffer_.size() > 0) return begin_header();
+  enter(State::kIdle);
+  stream_.expires_after(seconds(shared_->limits.idle_timeout_s));
+  read_header();
+}
+
+// One deadline for the whole header, however slowly its bytes come.
+void Connection::begin_header() {
+  enter(State::kReadingHeader);
+  stream_.expires_after(seconds(shared_->limits.header_timeout_s));
   read_header();
 }
 
 void Connection::read_header() {
-  enter(buffer_.size() == 0 ? State::kIdle : State::kReading);
   const auto data = static_cast<const char*>(buffer_.data().data());
   const size_t end = std::string_view(data, buffer_.size()).find(kHeaderEnd);
   if (end != std::string_view::npos) return process_header(end + kHeaderEnd.size());
   if (buffer_.size() >= shared_->limits.max_header_bytes) {
-    return refuse(431, "the request's header is too large");
+    return refuse({431, "the request's header is too large", {}, {}});
   }
-  stream_.async_read_some(buffer_.prepare(kReadBytes),
-                          [self = shared_from_this()](const auto& error, size_t n) {
-                            if (error) return self->close_now();
-                            self->header_bytes_came(n);
-                          });
+  read_some(kReadBytes, &Connection::header_bytes_came);
 }
 
-void Connection::header_bytes_came(size_t n) {
-  if (state_ == State::kClosed) return;
-  // One deadline for the whole header, however slowly its bytes come.
-  if (state_ == State::kIdle) stream_.expires_after(seconds(shared_->limits.header_timeout_s));
-  buffer_.commit(n);
+void Connection::header_bytes_came() {
+  if (state_ == State::kIdle) return begin_header();
   read_header();
 }
 
+void Connection::read_some(size_t room, void (Connection::*then)()) {
+  stream_.async_read_some(buffer_.prepare(room),
+                          [self = shared_from_this(), then](const auto& error, size_t n) {
+                            if (self->state_ == State::kClosed) return;
+                            if (self->interruption_) return self->refuse(*self->interruption_);
+                            if (error) return self->close_now();
+                            self->buffer_.commit(n);
+                            (self.get()->*then)();
+                          });
+}
+
+// A read is always pending, or about to be told of, while a request comes.
+void Connection::interrupt_reading(Refusal refusal) {
+  interruption_ = std::move(refusal);
+  boost::system::error_code ignored;
+  stream_.socket().cancel(ignored);
+}
+
 void Connection::process_header(size_t n_header) {
-  enter(State::kReading);
   keep_alive_ = false;
   const auto data = static_cast<const char*>(buffer_.data().data());
   if (HeaderFault fault = check_header({data, n_header}); fault.status != 0) {
-    return refuse(fault.status, fault.message);
+    return refuse({fault.status, fault.message, {}, {}});
   }
   parser_.emplace();
   parser_->header_limit(shared_->limits.max_header_bytes);
   parser_->body_limit(shared_->limits.max_body_bytes);
   boost::system::error_code error;
   const size_t used = parser_->put(asio::buffer(data, n_header), error);
-  if (error == http::error::body_limit) return refuse(413, "the request's body is too large");
-  if (error || !parser_->is_header_done()) return refuse(400, "the request is no valid HTTP");
+  if (error == http::error::body_limit) return body_came(error);
+  if (error || !parser_->is_header_done()) {
+    return refuse({400, "the request is no valid HTTP", {}, {}});
+  }
   buffer_.consume(used);
   const auto& message = parser_->get();
   HttpRequest request;
@@ -162,13 +183,12 @@ void Connection::accept(Route route, HttpRequest request) {
     return respond(std::move(route_.refusal));
   }
   const auto expect = parser_->get()[http::field::expect];
-  if (!parser_->is_done() && beast::iequals(expect, "100-continue")) return send_continue();
-  read_body();
+  if (!parser_->is_done() && beast::iequals(expect, "100-continue")) send_continue();
+  begin_body();
 }
 
 void Connection::dispatch() {
   enter(State::kAnswering);
-  answer_ended_ = false;
   ++exchange_;
   stream_.expires_never();
   watch_for_close();

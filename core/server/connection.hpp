@@ -21,6 +21,7 @@
 #include "core/server/held_body.hpp"
 #include "core/server/http.hpp"
 #include "core/server/outbox.hpp"
+#include "core/server/refusal.hpp"
 #include "core/server/workers.hpp"
 
 namespace bp::server {
@@ -40,8 +41,8 @@ struct Shared {
   std::set<Connection*> open;
   std::atomic<uint32_t> n_open{0};
   HeldBody::Sum held_bytes = std::make_shared<std::atomic<uint64_t>>(0);
-  uint32_t n_answering = 0;
-  std::function<void()> on_quiet;  // when the last answer at work is complete
+  uint32_t n_at_work = 0;          // connections that a draining server waits for
+  std::function<void()> on_quiet;  // when there are none any more
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -50,9 +51,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void start();
-  // Closes now if idle, else after the answer in work.
+  // Closes now if idle, else after the answer in work. Of a request whose body still comes that is
+  // a refusal, as new ones get it.
   void close_when_idle();
-  // Ends the answer in work, if there is one, with an error.
+  // Ends with an error what is at work: an answer, or a request that still comes.
   void cut_short();
   void close_now();
 
@@ -65,23 +67,36 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void abandoned(uint64_t exchange);
 
  private:
-  enum class State { kIdle, kReading, kAnswering, kStreaming, kLingering, kClosed };
+  enum class State {
+    kIdle,
+    kReadingHeader,
+    kReadingBody,
+    kAnswering,
+    kStreaming,
+    kLingering,
+    kClosed
+  };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   static constexpr size_t kReadBytes = 8 << 10;  // at a time
 
   void await_request();
+  void begin_header();
   void read_header();
-  void header_bytes_came(size_t n);
+  void header_bytes_came();
   void process_header(size_t n_header);
   void accept(Route route, HttpRequest request);
   void dispatch();
 
   // The body: connection_body.cpp.
   void send_continue();
-  void read_body();
+  void begin_body();
   void read_more_of_body();
   void parse_body();
   void body_came(const boost::system::error_code& error);
+
+  // The reading of both.
+  void read_some(size_t room, void (Connection::*then)());
+  void interrupt_reading(Refusal refusal);
 
   void watch_for_close();
   void look_at_socket();
@@ -90,7 +105,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // What answers: connection_answer.cpp.
   void respond(HttpResponse response);
-  void refuse(int status, const std::string& message);
+  void refuse(const Refusal& refusal);
   [[nodiscard]] std::string framed(const std::string& piece) const;
   [[nodiscard]] size_t send_at_once(std::string_view bytes);
   void queue(std::string bytes);
@@ -105,6 +120,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool is_answering() const {
     return state_ == State::kAnswering || state_ == State::kStreaming;
   }
+  [[nodiscard]] bool is_reading() const {
+    return state_ == State::kReadingHeader || state_ == State::kReadingBody;
+  }
+  // Closing it now would take something from its client.
+  [[nodiscard]] bool is_at_work() const {
+    return is_answering() || state_ == State::kReadingBody ||
+           (state_ == State::kLingering && leaves_unread_);
+  }
   [[nodiscard]] bool is_current(uint64_t exchange) const {
     return exchange == exchange_ && state_ != State::kClosed;
   }
@@ -118,11 +141,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   HttpRequest request_;
   Route route_;
   State state_ = State::kIdle;
-  uint64_t exchange_ = 0;  // counts requests; answers to an older one are dropped
+  std::optional<Refusal> interruption_;  // of the reading; what is pending of it ends first
+  uint64_t exchange_ = 0;                // counts requests; answers to an older one are dropped
   bool keep_alive_ = false;
   bool chunked_ = false;          // the stream's pieces are framed
   bool is_head_ = false;          // the request wants the answer's header alone
   bool answer_ended_ = false;     // the last byte of the answer is queued
+  bool leaves_unread_ = false;    // the answer came before the end of its request
   std::function<void()> cancel_;  // ends the handler's work
   std::deque<std::string> unsent_;
   size_t n_front_sent_ = 0;    // bytes of the front that the kernel has

@@ -40,11 +40,11 @@ void Connection::send(uint64_t exchange, HttpResponse response) {
   if (is_current(exchange) && state_ == State::kAnswering) respond(std::move(response));
 }
 
-void Connection::refuse(int status, const std::string& message) {
+void Connection::refuse(const Refusal& refusal) {
   ++exchange_;
   parser_.reset();
   held_body_.reset();
-  HttpResponse response = to_response({status, message, {}, {}});
+  HttpResponse response = to_response(refusal);
   response.close = true;
   respond(std::move(response));
 }
@@ -53,6 +53,7 @@ void Connection::respond(HttpResponse response) {
   enter(State::kAnswering);
   answer_ended_ = true;
   keep_alive_ = keep_alive_ && !response.close && !shared_->draining;
+  leaves_unread_ = response.close;
   std::string head = status_line(response.status);
   head += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\nConnection: {}\r\n",
                       response.content_type, response.body.size(),

@@ -7,28 +7,22 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 
 namespace bp::server {
 
-namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using std::chrono::seconds;
 
+// The body may come before that has gone.
 void Connection::send_continue() {
-  static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  stream_.expires_after(seconds(shared_->limits.write_timeout_s));
-  asio::async_write(stream_, asio::buffer(kContinue),
-                    [self = shared_from_this()](const auto& error, size_t) {
-                      if (error) return self->close_now();
-                      if (self->state_ != State::kClosed) self->read_body();
-                    });
+  queue("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 // One deadline for the whole body.
-void Connection::read_body() {
+void Connection::begin_body() {
   if (parser_->is_done()) return body_came({});
+  enter(State::kReadingBody);
   stream_.expires_after(seconds(shared_->limits.body_timeout_s));
   parser_->eager(true);
   held_body_ = std::make_shared<HeldBody>(shared_->held_bytes);
@@ -39,13 +33,7 @@ void Connection::read_more_of_body() {
   // Full where a chunk's header or a trailer does not end.
   const size_t room = std::min(kReadBytes, buffer_.max_size() - buffer_.size());
   if (room == 0) return body_came(http::make_error_code(http::error::buffer_overflow));
-  stream_.async_read_some(buffer_.prepare(room),
-                          [self = shared_from_this()](const auto& error, size_t n) {
-                            if (error) return self->body_came(error);
-                            if (self->state_ == State::kClosed) return;
-                            self->buffer_.commit(n);
-                            self->parse_body();
-                          });
+  read_some(room, &Connection::parse_body);
 }
 
 void Connection::parse_body() {
@@ -55,23 +43,23 @@ void Connection::parse_body() {
   if (error && error != http::error::need_more) return body_came(error);
   const uint64_t limit = shared_->limits.max_held_bytes();
   if (!held_body_->grow(parser_->get().body().size(), limit)) {
-    return refuse(503, fmt::format("the bodies of all requests together have more than {} MiB; "
-                                   "try again later",
-                                   limit >> 20));
+    return refuse({503,
+                   fmt::format("the bodies of all requests together have more than {} MiB; "
+                               "try again later",
+                               limit >> 20),
+                   {},
+                   {}});
   }
   if (parser_->is_done()) return body_came({});
   read_more_of_body();
 }
 
-// The end of the body, or what became of it.
+// The end of the body, or what is wrong in it.
 void Connection::body_came(const boost::system::error_code& error) {
-  if (state_ == State::kClosed) return;
-  if (error == http::error::body_limit) return refuse(413, "the request's body is too large");
-  const bool is_http_error =
-      error.category() == http::make_error_code(http::error::bad_chunk).category();
-  const bool ended = error == http::error::end_of_stream || error == http::error::partial_message;
-  if (error && (ended || !is_http_error)) return close_now();
-  if (error) return refuse(400, "the request's body is no valid HTTP");
+  if (error == http::error::body_limit) {
+    return refuse({413, "the request's body is too large", {}, {}});
+  }
+  if (error) return refuse({400, "the request's body is no valid HTTP", {}, {}});
   request_.body = std::move(parser_->get().body());
   parser_.reset();
   dispatch();

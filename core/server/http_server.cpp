@@ -92,8 +92,8 @@ void HttpServer::Impl::end_grace() {
   grace.async_wait([this](const auto& error) {
     if (!error) close_all();
   });
-  spdlog::warn("the grace time is over: {} unfinished answer(s) end with an error",
-               shared->n_answering);
+  spdlog::warn("the grace time is over: {} unfinished request(s) end with an error",
+               shared->n_at_work);
   for (const auto& connection : connections()) {
     run_work([&connection] { connection->cut_short(); });
   }
@@ -111,7 +111,7 @@ void HttpServer::Impl::close_all() {
 }
 
 void HttpServer::Impl::stop_if_quiet() {
-  if (shared->n_answering == 0) shared->io.stop();
+  if (shared->n_at_work == 0) shared->io.stop();
 }
 
 void HttpServer::Impl::wait_for_signal(std::function<void()> handler) {

@@ -21,9 +21,9 @@ class HttpServer {
   [[nodiscard]] uint16_t port() const;
   // Serves until stop, on the calling thread.
   void run();
-  // No new connections or requests; run returns when the open answers are complete. After grace_s,
-  // or with a second call, those that are not end with an error, which their clients have a second
-  // to take. A third call ends run at once. [any-thread]
+  // No new connections or requests, nor those whose bodies still come; run returns when the open
+  // answers are complete. After grace_s, or with a second call, those that are not end with an
+  // error, which their clients have a second to take. A third call ends run at once. [any-thread]
   void drain(uint32_t grace_s);
   // Called on run's thread for SIGTERM and SIGINT.
   void on_signal(std::function<void()> handler);

@@ -194,7 +194,7 @@ class Signals(unittest.TestCase):
         whole.close()
         self.assertEqual(server.process.wait(scaled(10)), 0)
         server.stop()
-        self.assertIn("2 unfinished answer", server.log_text())
+        self.assertIn("2 unfinished request", server.log_text())
 
     def test_the_grace_is_bounded(self):
         server = self.running(self.SLOW, grace_s=1)

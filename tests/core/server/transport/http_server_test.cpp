@@ -695,6 +695,48 @@ TEST_F(HttpServerTest, EndsAtOnceWhenItIsAskedForTheThirdTime) {
   EXPECT_TRUE(client_gone_within(0ms));
 }
 
+// As if it came now.
+TEST_F(HttpServerTest, RefusesWhatIsStillComingWhenItDrains) {
+  start();
+  Client with_length(port_), chunked(port_), waiting(port_);
+  const std::string head = "POST /wait HTTP/1.1\r\nHost: a\r\n";
+  with_length.send(head + "Content-Length: 1000\r\n\r\nx");
+  chunked.send(head + "Transfer-Encoding: chunked\r\n\r\n2\r\na");
+  waiting.send(head + "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n");
+  go_on_.count_down();
+  EXPECT_THAT(waiting.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 100"));
+  while (server_->n_connections() < 3) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);
+  server_->drain(30);
+  for (Client* client : {&with_length, &chunked, &waiting}) {
+    // Its answer is not lost for that.
+    client->send(std::string(100'000, 'x'));
+    std::this_thread::sleep_for(20ms);
+    const std::string answer = client->read_all();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+    EXPECT_THAT(answer, HasSubstr(R"("message":"the server is shutting down")"));
+    client->close();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  thread_.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 500ms);
+}
+
+TEST_F(HttpServerTest, RefusesWhatHasBegunWhenTheGraceIsOver) {
+  start();
+  Client at_work(port_), begun(port_);
+  at_work.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  ASSERT_NE(held(), nullptr);
+  begun.send("GET /one HTTP/1.1\r\nHo");
+  std::this_thread::sleep_for(20ms);
+  server_->drain(30);
+  server_->drain(30);
+  EXPECT_THAT(begun.read_all(), StartsWith("HTTP/1.1 503"));
+  begun.close();
+  thread_.join();
+}
+
 // The body has been read when the server ends, and would go into its request afterwards.
 TEST_F(HttpServerTest, EndsWhileABodyComes) {
   start();
@@ -706,7 +748,7 @@ TEST_F(HttpServerTest, EndsWhileABodyComes) {
   go_on_.count_down();
   thread_.join();
   server_.reset();
-  EXPECT_EQ(client.read_all(), "");
+  EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 503"));
 }
 
 TEST(HttpServer, NamesAnAddressInUse) {
