@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/format.h>
 #include <boost/beast/http/error.hpp>
 
 #include "core/server/connection_exchange.hpp"
@@ -17,6 +18,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -43,7 +45,7 @@ Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> sha
     : stream_(std::move(socket)),
       shared_(std::move(shared)),
       buffer_(shared_->limits.max_header_bytes + kReadBytes),
-      poll_timer_(shared_->io) {
+      timer_(shared_->io) {
   shared_->open.insert(this);
   ++shared_->n_open;
 }
@@ -73,7 +75,7 @@ void Connection::start() {
 void Connection::close_now() {
   if (state_ == State::kClosed) return;
   enter(State::kClosed);
-  poll_timer_.cancel();
+  timer_.cancel();
   boost::system::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.close();
@@ -107,8 +109,18 @@ void Connection::await_request() {
 // One deadline for the whole header, however slowly its bytes come.
 void Connection::begin_header() {
   enter(State::kReadingHeader);
-  stream_.expires_after(seconds(shared_->limits.header_timeout_s));
+  stream_.expires_never();
+  await_until(Clock::now() + seconds(shared_->limits.header_timeout_s),
+              &Connection::header_is_late);
   read_header();
+}
+
+void Connection::header_is_late() {
+  interrupt_reading({408,
+                     fmt::format("the request's header did not come within {} s",
+                                 shared_->limits.header_timeout_s),
+                     {},
+                     {}});
 }
 
 void Connection::read_header() {
@@ -135,6 +147,17 @@ void Connection::read_some(size_t room, void (Connection::*then)()) {
                             self->buffer_.commit(n);
                             (self.get()->*then)();
                           });
+}
+
+// The stream's own deadlines close it without a word.
+void Connection::await_until(Clock::time_point end, void (Connection::*late)()) {
+  timer_.expires_at(end);
+  timer_.async_wait([weak = weak_from_this(), late](const auto& error) {
+    const auto self = weak.lock();
+    if (error || self == nullptr || !self->is_reading()) return;
+    // Not one that was over when another began.
+    if (self->timer_.expiry() <= Clock::now()) (self.get()->*late)();
+  });
 }
 
 // A read is always pending, or about to be told of, while a request comes.
@@ -190,7 +213,7 @@ void Connection::accept(Route route, HttpRequest request) {
 void Connection::dispatch() {
   enter(State::kAnswering);
   ++exchange_;
-  stream_.expires_never();
+  timer_.cancel();
   watch_for_close();
   auto exchange = make_exchange(shared_, weak_from_this(), exchange_);
   std::function<void()> work = [handler = std::move(route_.handler), request = std::move(request_),
@@ -224,8 +247,8 @@ void Connection::look_at_socket() {
 // The next request's bytes hide the end behind them: ask the kernel for the connection's state.
 void Connection::poll_socket() {
   const auto id = exchange_;
-  poll_timer_.expires_after(std::chrono::milliseconds(500));
-  poll_timer_.async_wait([self = shared_from_this(), id](const auto& error) {
+  timer_.expires_after(std::chrono::milliseconds(500));
+  timer_.async_wait([self = shared_from_this(), id](const auto& error) {
     if (error || !self->is_current(id)) return;
     tcp_info info{};
     socklen_t size = sizeof info;
@@ -249,8 +272,8 @@ void Connection::linger() {
   boost::system::error_code ignored;
   stream_.socket().cancel(ignored);
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  poll_timer_.expires_after(seconds(1));
-  poll_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+  timer_.expires_after(seconds(1));
+  timer_.async_wait([weak = weak_from_this()](const auto& error) {
     const auto self = weak.lock();
     if (!error && self != nullptr) self->close_now();
   });

@@ -3,6 +3,7 @@
 // runs on the input/output thread; the Exchange it gives out may be used from any thread.
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -90,12 +91,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The body: connection_body.cpp.
   void send_continue();
   void begin_body();
+  void await_body();
+  void look_at_body();
+  void body_is_late(const std::string& how);
   void read_more_of_body();
   void parse_body();
   void body_came(const boost::system::error_code& error);
 
   // The reading of both.
   void read_some(size_t room, void (Connection::*then)());
+  void await_until(std::chrono::steady_clock::time_point end, void (Connection::*late)());
+  void header_is_late();
   void interrupt_reading(Refusal refusal);
 
   void watch_for_close();
@@ -135,9 +141,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::tcp_stream stream_;
   std::shared_ptr<Shared> shared_;
   boost::beast::flat_buffer buffer_;
-  boost::asio::steady_timer poll_timer_;
+  boost::asio::steady_timer timer_;  // of what its state waits for
   std::optional<Parser> parser_;
   std::shared_ptr<HeldBody> held_body_;  // of the request in the parser
+  std::chrono::steady_clock::time_point body_began_;
+  uint64_t n_body_seen_ = 0;  // bytes of it by the last interval's end
   HttpRequest request_;
   Route route_;
   State state_ = State::kIdle;

@@ -159,7 +159,7 @@ void Connection::wrote(const boost::system::error_code& error, size_t n) {
 
 void Connection::answer_is_complete() {
   cancel_ = nullptr;
-  poll_timer_.cancel();
+  timer_.cancel();
   ++exchange_;
   if (!keep_alive_ || shared_->draining) return linger();
   stream_.socket().cancel();  // the watch; nothing else is pending

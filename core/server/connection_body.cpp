@@ -13,20 +13,50 @@ namespace bp::server {
 
 namespace http = boost::beast::http;
 using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
 
 // The body may come before that has gone.
 void Connection::send_continue() {
   queue("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-// One deadline for the whole body.
 void Connection::begin_body() {
   if (parser_->is_done()) return body_came({});
   enter(State::kReadingBody);
-  stream_.expires_after(seconds(shared_->limits.body_timeout_s));
+  stream_.expires_never();
   parser_->eager(true);
   held_body_ = std::make_shared<HeldBody>(shared_->held_bytes);
+  body_began_ = Clock::now();
+  n_body_seen_ = 0;
+  await_body();
   parse_body();
+}
+
+// One deadline for the whole body, and before it one of each interval.
+void Connection::await_body() {
+  const HttpLimits& limits = shared_->limits;
+  const auto next = Clock::now() + seconds(limits.body_interval_s);
+  await_until(std::min(body_began_ + seconds(limits.body_timeout_s), next),
+              &Connection::look_at_body);
+}
+
+void Connection::look_at_body() {
+  const HttpLimits& limits = shared_->limits;
+  if (Clock::now() - body_began_ >= seconds(limits.body_timeout_s)) {
+    return body_is_late(fmt::format("did not come within {} s", limits.body_timeout_s));
+  }
+  const uint64_t n_least = uint64_t{limits.min_body_rate} * limits.body_interval_s;
+  const uint64_t n_bytes = parser_->get().body().size();
+  if (n_bytes < n_body_seen_ + n_least) {
+    return body_is_late(fmt::format("came too slowly: fewer than {} bytes in {} s", n_least,
+                                    limits.body_interval_s));
+  }
+  n_body_seen_ = n_bytes;
+  await_body();
+}
+
+void Connection::body_is_late(const std::string& how) {
+  interrupt_reading({408, "the request's body " + how, {}, {}});
 }
 
 void Connection::read_more_of_body() {

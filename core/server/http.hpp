@@ -78,6 +78,8 @@ struct HttpLimits {
   uint32_t max_connections = 4096;
   uint32_t header_timeout_s = 10;  // from the first byte of a request to the end of its header
   uint32_t body_timeout_s = 60;    // for the whole body
+  uint32_t body_interval_s = 10;   // in each of which it must bring
+  uint32_t min_body_rate = 500;    // so many bytes per second: Apache's least rate
   uint32_t idle_timeout_s = 75;    // between requests
   uint32_t write_timeout_s = 30;   // without progress
   uint64_t max_unsent_bytes = 8u << 20;  // of a stream whose client reads slowly

@@ -405,9 +405,62 @@ TEST_F(HttpServerTest, EndsSlowHeaders) {
       std::this_thread::sleep_for(100ms);
     }
   });
-  client.read_all();
+  const std::string answer = client.read_all();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 2500ms);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 408"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_THAT(answer, HasSubstr("the request's header did not come within 1 s"));
   drip.join();
+}
+
+// Clients that send some bytes of a body every tenth of a second.
+class SlowBodiesTest : public HttpServerTest {
+ protected:
+  void start_with(uint32_t body_timeout_s) {
+    HttpLimits limits;
+    limits.body_timeout_s = body_timeout_s;
+    limits.body_interval_s = 1;
+    limits.min_body_rate = 100;
+    start(limits);
+  }
+  // Beginning with 150 bytes at once.
+  std::string answer_to_body(size_t n_bytes, size_t n_at_a_time) const {
+    Client client(port_);
+    client.send("POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: " +
+                std::to_string(n_bytes) + "\r\n\r\n" + std::string(150, 'x'));
+    std::atomic<bool> is_answered = false;
+    std::thread drip([&] {
+      for (size_t n = 150; n < n_bytes && !is_answered; n += n_at_a_time) {
+        std::this_thread::sleep_for(100ms);
+        client.send(std::string(n_at_a_time, 'x'));
+      }
+    });
+    std::string answer = client.read_all();
+    is_answered = true;
+    drip.join();
+    return answer;
+  }
+};
+
+TEST_F(SlowBodiesTest, EndWhereNotComplete) {
+  start_with(1);
+  const std::string answer = answer_to_body(3000, 50);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 408"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_THAT(answer, HasSubstr("the request's body did not come within 1 s"));
+}
+
+TEST_F(SlowBodiesTest, EndBelowTheLeastRate) {
+  start_with(60);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(answer_to_body(3000, 1),
+              HasSubstr("the request's body came too slowly: fewer than 100 bytes in 1 s"));
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 1500ms);
+}
+
+TEST_F(SlowBodiesTest, AreReadAboveIt) {
+  start_with(60);
+  EXPECT_THAT(answer_to_body(1350, 50), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(HttpServerTest, EndsWhatBeginsBehindARequestAndDoesNotGoOn) {
