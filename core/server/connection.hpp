@@ -94,6 +94,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void await_body();
   void look_at_body();
   void body_is_late(const std::string& how);
+  [[nodiscard]] bool make_room(uint64_t limit);
+  [[nodiscard]] uint64_t n_bytes_of_slow_body() const;
   void read_more_of_body();
   void parse_body();
   void body_came(const boost::system::error_code& error);

@@ -15,6 +15,18 @@ namespace http = boost::beast::http;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+Refusal too_many_bodies(uint64_t limit) {
+  return {503,
+          fmt::format("the bodies of all requests together have more than {} MiB; try again later",
+                      limit >> 20),
+          {},
+          {}};
+}
+
+}  // namespace
+
 // The body may come before that has gone.
 void Connection::send_continue() {
   queue("HTTP/1.1 100 Continue\r\n\r\n");
@@ -72,16 +84,30 @@ void Connection::parse_body() {
   buffer_.consume(parser_->put(buffer_.data(), error));
   if (error && error != http::error::need_more) return body_came(error);
   const uint64_t limit = shared_->limits.max_held_bytes();
-  if (!held_body_->grow(parser_->get().body().size(), limit)) {
-    return refuse({503,
-                   fmt::format("the bodies of all requests together have more than {} MiB; "
-                               "try again later",
-                               limit >> 20),
-                   {},
-                   {}});
-  }
+  const bool fits = held_body_->grow(parser_->get().body().size(), limit);
+  if (!fits && !make_room(limit)) return refuse(too_many_bodies(limit));
   if (parser_->is_done()) return body_came({});
   read_more_of_body();
+}
+
+// A body that takes longer than others gives way to them, the largest first: else those of a few
+// clients that send slowly would turn away everybody.
+bool Connection::make_room(uint64_t limit) {
+  while (*shared_->held_bytes > limit) {
+    Connection* largest =
+        *std::ranges::max_element(shared_->open, {}, &Connection::n_bytes_of_slow_body);
+    if (largest == this || largest->n_bytes_of_slow_body() == 0) return false;
+    largest->held_body_.reset();
+    largest->interrupt_reading(too_many_bodies(limit));
+  }
+  return true;
+}
+
+// None where it has come for less than an interval.
+uint64_t Connection::n_bytes_of_slow_body() const {
+  if (state_ != State::kReadingBody || held_body_ == nullptr) return 0;
+  const auto interval = seconds(shared_->limits.body_interval_s);
+  return Clock::now() - body_began_ > interval ? held_body_->n_bytes() : 0;
 }
 
 // The end of the body, or what is wrong in it.

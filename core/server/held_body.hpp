@@ -18,6 +18,7 @@ class HeldBody {
   HeldBody(const HeldBody&) = delete;
   HeldBody& operator=(const HeldBody&) = delete;
 
+  [[nodiscard]] uint64_t n_bytes() const { return n_bytes_; }
   // It has n_bytes now, no fewer than before; whether all together have no more than `limit`.
   [[nodiscard]] bool grow(uint64_t n_bytes, uint64_t limit) {
     *sum_ += n_bytes - n_bytes_;

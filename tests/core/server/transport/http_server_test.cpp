@@ -330,9 +330,11 @@ TEST_F(HttpServerTest, RefusesBeforeTheBodyIsRead) {
 // Clients with 1 MiB of a body each, of which the server holds 16 MiB together.
 class HeldBodiesTest : public HttpServerTest {
  protected:
-  void start_small() {
+  void start_small(uint32_t body_interval_s = 60) {
     HttpLimits limits;
     limits.max_body_bytes = 1 << 20;
+    limits.body_interval_s = body_interval_s;
+    limits.min_body_rate = 0;
     start(limits);
   }
   using Clients = std::vector<std::unique_ptr<Client>>;
@@ -382,6 +384,20 @@ TEST_F(HeldBodiesTest, AreBoundedWhileTheyWaitForAWorker) {
   expect_answers(clients);
   // What has been handled is held no more, but for what two workers may just be ending.
   expect_answers(send_bodies(14, 0));
+}
+
+// The largest of those that have come for long.
+TEST_F(HeldBodiesTest, GiveWayToOthersWhereTheyComeSlowly) {
+  start_small(1);
+  Clients slow = send_bodies(15, 1);
+  Clients smaller = send_bodies(1, 1 << 19);
+  std::this_thread::sleep_for(1200ms);
+  expect_answers(send_bodies(1, 0));
+  expect_one_is_refused(slow);
+  for (const auto& client : slow) client->send("x");
+  expect_answers(slow);
+  smaller.front()->send(std::string(1 << 19, 'x'));
+  expect_answers(smaller);
 }
 
 TEST_F(HeldBodiesTest, AreHeldNoMoreOnceTheClientHasGone) {
