@@ -163,7 +163,8 @@ class WholeAnswer : public Answer {
   WholeAnswer(std::unique_ptr<AnswerFormat> format, std::shared_ptr<Exchange> exchange,
               engine::Engine& engine, const TextCall& call)
       : Answer(std::move(format), std::move(exchange), engine, call),
-        choices_(call.prompts.size() * call.request.n) {}
+        choices_(call.prompts.size() * call.request.n),
+        is_text_alone_(!call.request.logprobs && !call.echo && !call.return_token_ids) {}
 
  private:
   void add_delta(uint32_t choice, engine::Delta delta) override {
@@ -178,16 +179,27 @@ class WholeAnswer : public Answer {
   }
   void deliver(bool complete) override {
     if (!complete) return;
+    if (is_short()) return exchange().send(make());
     // No event changes anything any more.
-    exchange().send_made([self = shared_from_this(), this] {
-      HttpResponse response;
-      response.body = format().whole(choices_, usage());
-      return response;
-    });
+    exchange().send_made([self = shared_from_this(), this] { return make(); });
   }
   void deliver_failure(const Refusal& failure) override { exchange().send(to_response(failure)); }
 
+  // Made in some microseconds: not worth waiting for a worker, which may be at a large request.
+  [[nodiscard]] bool is_short() const {
+    constexpr size_t kMostBytes = 16 << 10, kBytesOfChoice = 128;
+    size_t n_bytes = choices_.size() * kBytesOfChoice;
+    for (const ChoiceText& choice : choices_) n_bytes += choice.text.size();
+    return is_text_alone_ && n_bytes <= kMostBytes;
+  }
+  HttpResponse make() {
+    HttpResponse response;
+    response.body = format().whole(choices_, usage());
+    return response;
+  }
+
   std::vector<ChoiceText> choices_;
+  const bool is_text_alone_;
 };
 
 class StreamedAnswer : public Answer {

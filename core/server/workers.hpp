@@ -1,5 +1,5 @@
 #pragma once
-// The threads on which requests are read and answers in one piece are made.
+// The threads on which requests are read and long answers in one piece are made.
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <latch>
+#include <vector>
 
 #include "core/engine/stats.hpp"
 #include "fixture.hpp"
@@ -201,18 +202,27 @@ TEST_F(ChatTest, AStepIsOnePieceOfAStream) {
   EXPECT_LE(client->pieces.size(), stats().steps.get());
 }
 
-TEST_F(ChatTest, WhatIsWholeIsMadeByAWorker) {
+// Short texts are not: they would wait for what the workers are at.
+TEST_F(ChatTest, WhatIsWholeAndLongIsMadeByAWorker) {
   std::latch go_on(1);
   for (int i = 0; i < 2; ++i) {
     workers.post([&] { go_on.wait(); });
   }
-  const Client client = post("/v1/chat/completions", R"({"messages": [{"role": "user",)"
-                                                     R"( "content": "Hi"}], "logprobs": true})");
+  const std::string body = R"({"messages": [{"role": "user", "content": "Hi"}])";
+  const Client plain = post("/v1/chat/completions", body + "}");
+  plain->wait_for_end();
+  EXPECT_EQ(plain->json()["choices"][0]["message"]["content"], kReply);
+  std::vector<Client> clients;
+  for (const char* more : {R"("logprobs": true)", R"("return_token_ids": true)", R"("n": 128)"}) {
+    clients.push_back(post("/v1/chat/completions", body + ", " + more + "}"));
+  }
   wait_until_idle();
-  EXPECT_FALSE(client->has_ended());
+  for (const Client& client : clients) EXPECT_FALSE(client->has_ended());
   go_on.count_down();
-  client->wait_for_end();
-  EXPECT_EQ(client->json()["choices"][0]["message"]["content"], kReply);
+  for (const Client& client : clients) {
+    client->wait_for_end();
+    EXPECT_EQ(client->json()["choices"].back()["message"]["content"], kReply);
+  }
   workers.stop();
 }
 
