@@ -87,11 +87,20 @@ std::string_view without_version(std::string_view path) {
   return path;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
 bool is_json(std::string_view content_type) {
-  std::string type(content_type.substr(0, content_type.find(';')));
-  type.erase(type.find_last_not_of(" \t") + 1);
-  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
-  return type == "application/json";
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  type = type.substr(0, type.find_last_not_of(" \t") + 1);
+  return lower_case(type) == "application/json";
+}
+
+bool is_identity(std::string_view content_encoding) {
+  return content_encoding.empty() || lower_case(content_encoding) == "identity";
 }
 
 // "%2F" and the like in a path; what is no such triple stays.
@@ -179,6 +188,10 @@ Route App::route(const HttpRequest& request) {
   }
   if (!is_json(request.content_type)) {
     return refuse({415, "the Content-Type must be application/json", {}, {}});
+  }
+  if (!is_identity(request.content_encoding)) {
+    return refuse({415, "the body must not be compressed", {}, {}},
+                  {{"Accept-Encoding", "identity"}});
   }
   if (draining_) return refuse({503, "the server is shutting down", {}, {}});
   return accept([this, endpoint, caller](const HttpRequest& r, const Exchanges& exchange) {

@@ -189,6 +189,7 @@ void Connection::process_header(size_t n_header) {
   request.path = path_of(message.target());
   is_head_ = message.method() == http::verb::head;
   request.content_type = std::string(message[http::field::content_type]);
+  request.content_encoding = std::string(message[http::field::content_encoding]);
   request.authorization = std::string(message[http::field::authorization]);
   keep_alive_ = message.keep_alive() && !shared_->draining;
   chunked_ = message.version() >= 11;

@@ -17,6 +17,7 @@ struct HttpRequest {
   std::string method;  // "POST"
   std::string path;    // without query: "/v1/chat/completions"
   std::string content_type;
+  std::string content_encoding;
   std::string authorization;
   std::string body;
 };

@@ -9,7 +9,9 @@
 namespace bp::server::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 using AppTest = ServerTest;
 
@@ -37,8 +39,12 @@ TEST_F(AppTest, PathsAndMethods) {
   EXPECT_EQ(client->response.status, 405);
   EXPECT_EQ(header(client, "Allow"), "POST");
   EXPECT_EQ(header(post("/v1/models", ""), "Allow"), "GET, HEAD");
-  const HttpRequest head{
-      .method = "HEAD", .path = "/health", .content_type = {}, .authorization = {}, .body = {}};
+  const HttpRequest head{.method = "HEAD",
+                         .path = "/health",
+                         .content_type = {},
+                         .content_encoding = {},
+                         .authorization = {},
+                         .body = {}};
   EXPECT_EQ(request(head)->response.status, 200);
 }
 
@@ -49,6 +55,7 @@ TEST_F(AppTest, ContentType) {
     HttpRequest r{.method = "POST",
                   .path = "/v1/completions",
                   .content_type = type,
+                  .content_encoding = {},
                   .authorization = {},
                   .body = "{}"};
     EXPECT_EQ(request(r)->response.status, 415) << type;
@@ -57,10 +64,29 @@ TEST_F(AppTest, ContentType) {
     HttpRequest r{.method = "POST",
                   .path = "/v1/completions",
                   .content_type = type,
+                  .content_encoding = {},
                   .authorization = {},
                   .body = "{}"};
     EXPECT_EQ(request(r)->response.status, 400) << type;
   }
+}
+
+TEST_F(AppTest, ContentEncoding) {
+  start();
+  const auto answer_to = [this](const char* encoding) {
+    return request({.method = "POST",
+                    .path = "/v1/completions",
+                    .content_type = "application/json",
+                    .content_encoding = encoding,
+                    .authorization = {},
+                    .body = "{}"})
+        ->response;
+  };
+  const HttpResponse refusal = answer_to("gzip");
+  EXPECT_EQ(refusal.status, 415);
+  EXPECT_THAT(refusal.body, HasSubstr("must not be compressed"));
+  EXPECT_THAT(refusal.headers, Contains(Pair("Accept-Encoding", "identity")));
+  EXPECT_EQ(answer_to("Identity").status, 400);
 }
 
 TEST_F(AppTest, KeysAreCheckedBeforeTheBody) {
@@ -70,6 +96,7 @@ TEST_F(AppTest, KeysAreCheckedBeforeTheBody) {
     Route route = app->router()({.method = "POST",
                                  .path = "/v1/chat/completions",
                                  .content_type = "application/json",
+                                 .content_encoding = {},
                                  .authorization = authorization,
                                  .body = {}});
     return route.verdict == Route::Verdict::kAccept ? 200 : route.refusal.status;
@@ -111,6 +138,7 @@ TEST_F(AppTest, AKeysPriorityIsTheHighestOfItsRequests) {
     const Client client = request({.method = "POST",
                                    .path = "/v1/chat/completions",
                                    .content_type = "application/json",
+                                   .content_encoding = {},
                                    .authorization = "Bearer a",
                                    .body = body.dump()});
     client->wait_for_end();

@@ -241,13 +241,18 @@ Client ServerTest::post(const std::string& path, const std::string& body) {
   return request({.method = "POST",
                   .path = path,
                   .content_type = "application/json",
+                  .content_encoding = {},
                   .authorization = {},
                   .body = body});
 }
 
 Client ServerTest::get(const std::string& path) {
-  Client client =
-      request({.method = "GET", .path = path, .content_type = {}, .authorization = {}, .body = {}});
+  Client client = request({.method = "GET",
+                           .path = path,
+                           .content_type = {},
+                           .content_encoding = {},
+                           .authorization = {},
+                           .body = {}});
   client->wait_for_end();
   return client;
 }
