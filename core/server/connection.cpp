@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kHeaderEnd = "\r\n\r\n";
 
 // Of "/path?query", or of "http://host/path?query", which proxies send.
@@ -99,11 +100,10 @@ void Connection::cut_short() {
 
 void Connection::await_request() {
   is_head_ = answer_ended_ = leaves_unread_ = false;
-  // Its first bytes may have come with the request before.
-  if (buffer_.size() > 0) return begin_header();
   enter(State::kIdle);
   stream_.expires_after(seconds(shared_->limits.idle_timeout_s));
-  read_header();
+  // They may have come with the request before.
+  header_bytes_came();
 }
 
 // One deadline for the whole header, however slowly its bytes come.
@@ -112,7 +112,6 @@ void Connection::begin_header() {
   stream_.expires_never();
   await_until(Clock::now() + seconds(shared_->limits.header_timeout_s),
               &Connection::header_is_late);
-  read_header();
 }
 
 void Connection::header_is_late() {
@@ -134,8 +133,19 @@ void Connection::read_header() {
 }
 
 void Connection::header_bytes_came() {
-  if (state_ == State::kIdle) return begin_header();
+  if (state_ == State::kIdle) {
+    skip_empty_lines();
+    if (buffer_.size() > 0) begin_header();
+  }
   read_header();
+}
+
+// Some clients send one behind a body, which its length does not count (RFC 9112, 2.2).
+void Connection::skip_empty_lines() {
+  const std::string_view data(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+  size_t n = 0;
+  while (data.substr(n).starts_with(kLineEnd)) n += kLineEnd.size();
+  buffer_.consume(n);
 }
 
 void Connection::read_some(size_t room, void (Connection::*then)()) {
@@ -206,8 +216,10 @@ void Connection::accept(Route route, HttpRequest request) {
     if (!parser_->is_done()) route_.refusal.close = true;
     return respond(std::move(route_.refusal));
   }
-  const auto expect = parser_->get()[http::field::expect];
-  if (!parser_->is_done() && beast::iequals(expect, "100-continue")) send_continue();
+  const auto& message = parser_->get();
+  const bool waits =
+      message.version() >= 11 && beast::iequals(message[http::field::expect], "100-continue");
+  if (waits && !parser_->is_done()) send_continue();
   begin_body();
 }
 

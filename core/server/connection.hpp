@@ -84,6 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_header();
   void read_header();
   void header_bytes_came();
+  void skip_empty_lines();
   void process_header(size_t n_header);
   void accept(Route route, HttpRequest request);
   void dispatch();

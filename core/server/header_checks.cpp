@@ -51,7 +51,10 @@ HeaderFault check_field(std::string_view line, Seen& seen) {
   }
   const std::string_view value = without_blanks(line.substr(colon + 1));
   if (same_ignoring_case(name, "host")) ++seen.hosts;
-  if (same_ignoring_case(name, "content-length")) ++seen.lengths;
+  // A list of them is taken by some for the first, by others for the last.
+  if (same_ignoring_case(name, "content-length")) {
+    seen.lengths += 1 + static_cast<int>(std::ranges::count(value, ','));
+  }
   if (same_ignoring_case(name, "transfer-encoding")) {
     ++seen.encodings;
     seen.chunked = seen.chunked && same_ignoring_case(value, "chunked");
@@ -59,15 +62,18 @@ HeaderFault check_field(std::string_view line, Seen& seen) {
   return {};
 }
 
-HeaderFault judge(const Seen& seen, bool needs_host) {
+HeaderFault judge(const Seen& seen, bool is_1_0) {
   if (seen.encodings > 1 || !seen.chunked) {
     return {kNotImplemented, "the only Transfer-Encoding understood is 'chunked'"};
+  }
+  if (seen.encodings != 0 && is_1_0) {
+    return {kBadRequest, "HTTP/1.0 has no Transfer-Encoding"};
   }
   if (seen.encodings != 0 && seen.lengths != 0) {
     return {kBadRequest, "both Content-Length and Transfer-Encoding are given"};
   }
   if (seen.lengths > 1) return {kBadRequest, "Content-Length is given more than once"};
-  if (seen.hosts > 1 || (needs_host && seen.hosts == 0)) {
+  if (seen.hosts > 1 || (!is_1_0 && seen.hosts == 0)) {
     return {kBadRequest, "exactly one Host header is needed"};
   }
   return {};
@@ -81,7 +87,7 @@ HeaderFault check_header(std::string_view header) {
   }
   size_t at = header.find("\r\n");
   if (at == std::string_view::npos) return {kBadRequest, "there is no request line"};
-  const bool needs_host = !header.substr(0, at).ends_with("HTTP/1.0");
+  const bool is_1_0 = header.substr(0, at).ends_with("HTTP/1.0");
   Seen seen;
   for (at += 2; at < header.size();) {
     const size_t end = header.find("\r\n", at);
@@ -91,7 +97,7 @@ HeaderFault check_header(std::string_view header) {
     }
     at = end + 2;
   }
-  return judge(seen, needs_host);
+  return judge(seen, is_1_0);
 }
 
 }  // namespace bp::server

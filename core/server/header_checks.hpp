@@ -13,8 +13,8 @@ struct HeaderFault {
 };
 
 // `header` is everything up to and including the empty line. Refused: line folding, bare CR or LF,
-// NUL, another Transfer-Encoding than `chunked`, both Transfer-Encoding and Content-Length, several
-// Content-Length, no or several Host, white space before a colon.
+// NUL, another Transfer-Encoding than `chunked`, one in HTTP/1.0, both Transfer-Encoding and
+// Content-Length, several Content-Length, no or several Host, white space before a colon.
 HeaderFault check_header(std::string_view header);
 
 }  // namespace bp::server

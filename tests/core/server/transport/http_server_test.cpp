@@ -266,6 +266,7 @@ TEST_F(HttpServerTest, RefusesWhatCouldSmuggleARequest) {
       {"Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "HTTP/1.1 501"},
       {"Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", "HTTP/1.1 400"},
       {"Host: a\r\nContent-Length: 5\r\nContent-Length: 6", "HTTP/1.1 400"},
+      {"Host: a\r\nContent-Length: 5, 5", "HTTP/1.1 400"},
       {"Host: a\r\nContent-Length: +5", "HTTP/1.1 400"},
       {"Host: a\r\nHost: b", "HTTP/1.1 400"},
       {"X: y", "HTTP/1.1 400"},
@@ -283,11 +284,34 @@ TEST_F(HttpServerTest, RefusesWhatCouldSmuggleARequest) {
   }
 }
 
+// Its version has neither, and what stands before it may not know them.
+TEST_F(HttpServerTest, RefusesChunksOfOldClientsAndDoesNotContinueThem) {
+  start();
+  EXPECT_THAT(answer_to("POST /x HTTP/1.0\r\nConnection: keep-alive\r\n"
+                        "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"),
+              StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(answer_to("POST /x HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+                        "ok"),
+              StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, SkipsEmptyLinesBetweenRequests) {
+  start();
+  const std::string post = "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok\r\n";
+  Client client(port_);
+  for (int i = 0; i < 2; ++i) {
+    client.send(post);
+    EXPECT_THAT(client.read_until("POST /x ok"), StartsWith("HTTP/1.1 200"));
+  }
+  client.send(post + "GET /two HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(client.read_all(), HasSubstr("GET /two"));
+}
+
 TEST_F(HttpServerTest, RefusesGarbage) {
   start();
   const std::string with_nul = "G\0T / HTTP/1.1\r\nHost: a\r\n\r\n"s;
   for (const std::string& garbage :
-       {std::string("\x16\x03\x01\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("\r\n\r\n"),
+       {std::string("\x16\x03\x01\r\n\r\n"), std::string("GET\r\n\r\n"),
         std::string("GET / HTTP/9.9\r\nHost: a\r\n\r\n"), with_nul}) {
     EXPECT_THAT(answer_to(garbage), StartsWith("HTTP/1.1 400")) << garbage;
   }
