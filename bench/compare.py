@@ -32,6 +32,7 @@ PROMPT, GENERATE, SHORT_PROMPT = 512, 64, 128
 TIMEOUT_S = 3600
 SWITCHES = ("-rtr", "--run-time-repack")
 START_PROMPT = "The capital of Italy is"
+START_CONTEXT = 512
 
 
 class Work:
@@ -120,13 +121,14 @@ class Peer:
             return 1 / seconds_of(self.start_command(model))
         return self.several(model, work) if work.sequences > 1 else self.one(model, work)
 
+    # A short context: peers clear the whole KV cache of the model's own before they begin.
     def start_command(self, model):
         program = self.folder / "llama-completion"
         flags = ["-no-cnv"]
         if not program.exists():  # an older one, which completes unless told to converse
             program, flags = self.folder / "llama-cli", []
         return [program, "-m", model, "-t", self.threads, "-p", START_PROMPT, "-n", 1, "--temp", 0,
-                "--no-warmup", *flags, *self.tool_flags]
+                "-c", START_CONTEXT, "--no-warmup", *flags, *self.tool_flags]
 
     def one(self, model, work):
         command = [self.folder / "llama-bench", "-m", model, "-t", self.threads, "-r", 1, "-o", "json",
