@@ -1,8 +1,9 @@
 #include "core/server/api_keys.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
+
+#include "core/server/header_checks.hpp"
 
 namespace bp::server {
 
@@ -11,10 +12,8 @@ namespace {
 constexpr std::string_view kScheme = "bearer ";
 
 std::string_view bearer_token(std::string_view authorization) {
-  const bool is_bearer =
-      authorization.size() > kScheme.size() &&
-      std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
-                 [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
+  const bool is_bearer = authorization.size() > kScheme.size() &&
+                         same_ignoring_case(authorization.substr(0, kScheme.size()), kScheme);
   if (!is_bearer) return {};
   const std::string_view token = authorization.substr(kScheme.size());
   return token.substr(std::min(token.find_first_not_of(' '), token.size()));

@@ -12,6 +12,7 @@
 #include "core/server/api_keys.hpp"
 #include "core/server/field_reader.hpp"
 #include "core/server/generate.hpp"
+#include "core/server/header_checks.hpp"
 #include "core/server/json_text.hpp"
 #include "core/server/metrics.hpp"
 #include "core/server/text_endpoints.hpp"
@@ -87,20 +88,14 @@ std::string_view without_version(std::string_view path) {
   return path;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
-}
-
 bool is_json(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   type = type.substr(0, type.find_last_not_of(" \t") + 1);
-  return lower_case(type) == "application/json";
+  return same_ignoring_case(type, "application/json");
 }
 
 bool is_identity(std::string_view content_encoding) {
-  return content_encoding.empty() || lower_case(content_encoding) == "identity";
+  return content_encoding.empty() || same_ignoring_case(content_encoding, "identity");
 }
 
 // "%2F" and the like in a path; what is no such triple stays.
@@ -193,7 +188,7 @@ Route App::route(const HttpRequest& request) {
     return refuse({415, "the body must not be compressed", {}, {}},
                   {{"Accept-Encoding", "identity"}});
   }
-  if (draining_) return refuse({503, "the server is shutting down", {}, {}});
+  if (draining_) return refuse(shutting_down());
   return accept([this, endpoint, caller](const HttpRequest& r, const Exchanges& exchange) {
     handle_post(*endpoint, *caller, r, exchange);
   });

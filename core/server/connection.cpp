@@ -36,10 +36,6 @@ std::string path_of(beast::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
-Refusal shutting_down() {
-  return {503, "the server is shutting down", {}, {}};
-}
-
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<Shared> shared)
@@ -218,7 +214,7 @@ void Connection::accept(Route route, HttpRequest request) {
   }
   const auto& message = parser_->get();
   const bool waits =
-      message.version() >= 11 && beast::iequals(message[http::field::expect], "100-continue");
+      message.version() >= 11 && same_ignoring_case(message[http::field::expect], "100-continue");
   if (waits && !parser_->is_done()) send_continue();
   begin_body();
 }

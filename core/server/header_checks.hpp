@@ -7,6 +7,9 @@
 
 namespace bp::server {
 
+// Of names and tokens in headers, which are ASCII.
+[[nodiscard]] bool same_ignoring_case(std::string_view a, std::string_view b);
+
 struct HeaderFault {
   int status = 0;  // 0: no fault
   std::string message;

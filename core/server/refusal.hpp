@@ -14,6 +14,11 @@ struct Refusal {
   std::string code;
 };
 
+// Of a server that drains.
+inline Refusal shutting_down() {
+  return {503, "the server is shutting down", {}, {}};
+}
+
 // The answer that says so. Where waiting helps (429, 503) it has a Retry-After.
 HttpResponse to_response(const Refusal& refusal);
 
