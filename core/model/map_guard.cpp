@@ -6,8 +6,10 @@
 
 #include <array>
 #include <atomic>
+#include <string_view>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "backplane/file_descriptor.hpp"
@@ -38,15 +40,40 @@ const Slot* find_slot_of(uintptr_t address) {
   return nullptr;
 }
 
-void write_text(const char* text) {
-  size_t left = std::strlen(text);
-  while (left > 0) {
-    const ssize_t n = ::write(STDERR_FILENO, text, left);
-    if (n <= 0) return;
-    text += n;
-    left -= static_cast<size_t>(n);
+// A line for the error output, written at once: what other threads write stays out of it.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    n_ += text.copy(text_ + n_, sizeof text_ - n_);
+    return *this;
   }
-}
+  void write() const {
+    for (size_t done = 0; done < n_;) {
+      const ssize_t n = ::write(STDERR_FILENO, text_ + done, n_ - done);
+      if (n <= 0) return;
+      done += static_cast<size_t>(n);
+    }
+  }
+
+ private:
+  char text_[4096 + 256];  // room for a path
+  size_t n_ = 0;
+};
+
+// Several threads may meet the same missing pages: one tells at a time, and where that ends the
+// process the others say nothing.
+class Telling {
+ public:
+  Telling() {
+    while (is_told.test_and_set(std::memory_order_acquire)) ::poll(nullptr, 0, 1);
+  }
+  ~Telling() { is_told.clear(std::memory_order_release); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  static inline std::atomic_flag is_told = ATOMIC_FLAG_INIT;
+};
 
 // Looks in the text of /proc/self/maps, which comes in pieces, for the file that is mapped at an
 // address. A line: BEGIN-END PERMISSIONS OFFSET DEVICE INODE   PATH.
@@ -103,27 +130,35 @@ bool is_prepared(const char* path) {
   return folder.ends_with(kPreparedFolderEnd);
 }
 
-// Of a file that a plugin has mapped itself.
-void tell_of_mapped(uintptr_t address) {
-  MappedPath file(address);
-  const bool is_found = find_mapped(file), prepared = is_found && is_prepared(file.path());
-  write_text(prepared ? "file of prepared weights " : is_found ? "file " : "a file");
-  if (is_found) write_text(file.path());
-  write_text(prepared ? " was truncated or replaced while in use; delete it, it is made again\n"
-                      : ", which a plugin has mapped, was truncated or replaced while in use\n");
-  if (prepared) ::_exit(1);
+constexpr std::string_view kCutShort = " was truncated or replaced while in use";
+
+[[noreturn]] void tell_of_guarded(const Slot& slot) {
+  const Telling telling;
+  (Line() << "model file " << slot.path << kCutShort << "\n").write();
+  ::_exit(1);
 }
 
-// Async-signal-safe: reads atomics, static memory and /proc, calls open, read, close, write,
+// Of a file that a plugin has mapped itself.
+void tell_of_mapped(uintptr_t address) {
+  const Telling telling;
+  MappedPath file(address);
+  const bool is_found = find_mapped(file);
+  if (is_found && is_prepared(file.path())) {
+    (Line() << "file of prepared weights " << file.path() << kCutShort
+            << "; delete it, it is made again\n")
+        .write();
+    ::_exit(1);
+  }
+  (Line() << (is_found ? "file " : "a file") << (is_found ? file.path() : "")
+          << ", which a plugin has mapped," << kCutShort << "\n")
+      .write();
+}
+
+// Async-signal-safe: reads atomics, static memory and /proc, calls open, read, close, poll, write,
 // sigaction and _exit only.
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (const Slot* slot = find_slot_of(address)) {
-    write_text("model file ");
-    write_text(slot->path);
-    write_text(" was truncated or replaced while in use\n");
-    ::_exit(1);
-  }
+  if (const Slot* slot = find_slot_of(address)) tell_of_guarded(*slot);
   if (info->si_code == BUS_ADRERR) tell_of_mapped(address);
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);

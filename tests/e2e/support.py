@@ -216,6 +216,8 @@ class Server:
         self.listening.set()  # nothing more will come
 
     def log_text(self):
+        if self.process.poll() is not None:
+            self.reader.join()
         return b"".join(self.log).decode(errors="replace")
 
     def wait_logged(self, pattern, seconds=10):
@@ -233,11 +235,13 @@ class Server:
     def wait_until(self, condition, seconds, what):
         """What the condition answers once it is true."""
         deadline = time.monotonic() + scaled(seconds)
-        while not (answer := condition()):
-            if self.process.poll() is not None or time.monotonic() > deadline:
+        while True:
+            is_last = self.process.poll() is not None or time.monotonic() > deadline
+            if answer := condition():
+                return answer
+            if is_last:
                 raise AssertionError(f"the server {what}:\n{self.log_text()}")
             time.sleep(0.02)
-        return answer
 
     def connect(self, timeout=60):
         return http.client.HTTPConnection(self.host, self.port, timeout=scaled(timeout))

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -261,15 +264,22 @@ TEST_F(ModelFileDeathTest, TruncatedWhileInUse) {
       "model file .*model-file-.* was truncated or replaced while in use");
 }
 
-// As a plugin maps it, and a file beside it that is cut short.
-void read_truncated(const std::string& path) {
+// As a plugin maps it, and a file beside it that is cut short; each of the threads reads it.
+void read_truncated(const std::string& path, int n_threads = 1) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream(path) << std::string(8192, 'x');
   const int fd = ::open(path.c_str(), O_RDONLY);
   const auto* data =
       static_cast<const volatile char*>(::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0));
   std::filesystem::resize_file(path, 0);
-  static_cast<void>(*data);
+  std::barrier start(n_threads);
+  const auto read = [&] {
+    start.arrive_and_wait();
+    static_cast<void>(*data);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < n_threads; ++i) others.emplace_back(read);
+  read();
 }
 
 TEST_F(ModelFileDeathTest, APluginsFileIsNamed) {
@@ -292,6 +302,22 @@ TEST_F(ModelFileDeathTest, APluginsFileIsNamed) {
       },
       ::testing::KilledBySignal(SIGBUS),
       "file .*/other, which a plugin has mapped, was truncated or replaced while in use");
+}
+
+TEST_F(ModelFileDeathTest, OneOfSeveralThreadsTells) {
+  ::testing::FLAGS_gtest_death_test_style = "fast";  // in this test's folder
+  const conformance::TemporaryFolder folder("mapped");
+  const std::string prepared = (folder.path() / "m.gguf.cache" / "strips").string();
+  for (int round = 0; round < 8; ++round) {
+    EXPECT_EXIT(
+        {
+          install_map_guard();
+          read_truncated(prepared, 8);
+        },
+        ::testing::ExitedWithCode(1),
+        ::testing::Eq("file of prepared weights " + prepared +
+                      " was truncated or replaced while in use; delete it, it is made again\n"));
+  }
 }
 
 TEST_F(ModelFileDeathTest, OtherBusErrorsStayWhatTheyAre) {
