@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backends/cpu/kv_layout.hpp"
 
@@ -53,7 +54,7 @@ uint32_t choose_block_size(uint32_t proposed) {
 
 KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t block_size,
                  KvType k_type, KvType v_type, const Kernels* packer)
-    : n_groups_(n_groups),
+    : groups_(n_groups),
       block_size_(block_size),
       run_blocks_(std::max(1u, kRunPositions / block_size)),
       k_type_(k_type),
@@ -77,20 +78,16 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
           slot.first_bytes + kValuePairPositions * value_step(v_type, slot.value_stride);
     }
     slot.block_bytes = shape.n_kv_heads * slot.head_bytes;
+    slot.bytes_before = std::exchange(groups_[shape.group].block_bytes,
+                                      groups_[shape.group].block_bytes + slot.block_bytes);
     for (uint32_t offset = 0; offset < block_size; offset += kKvLanes) {
-      slot.groups.push_back({key_offset(k_type, shape.k_head_dim, offset),
-                             key_scale_offset(k_type, shape.k_head_dim, offset),
-                             slot.values + value_offset(v_type, slot.value_stride, offset),
-                             slot.value_scales + offset * sizeof(uint16_t)});
+      slot.lanes.push_back({key_offset(k_type, shape.k_head_dim, offset),
+                            key_scale_offset(k_type, shape.k_head_dim, offset),
+                            slot.values + value_offset(v_type, slot.value_stride, offset),
+                            slot.value_scales + offset * sizeof(uint16_t)});
     }
     slots_.push_back(std::move(slot));
   }
-}
-
-uint64_t KvCache::block_bytes(uint32_t group) const {
-  uint64_t bytes = 0;
-  for (const Slot& slot : slots_) bytes += slot.shape.group == group ? slot.block_bytes : 0;
-  return bytes;
 }
 
 uint64_t KvCache::packed_block_bytes(uint32_t group) const {
@@ -104,33 +101,35 @@ uint64_t KvCache::packed_block_bytes(uint32_t group) const {
 
 uint64_t KvCache::bytes_of(uint64_t n_tokens) const {
   uint64_t bytes = 0;
-  for (uint32_t g = 0; g < n_groups_; ++g) bytes += block_bytes(g);
+  for (const Group& group : groups_) bytes += group.block_bytes;
   return (n_tokens + block_size_ - 1) / uint32_t{block_size_} * bytes;
 }
 
 Status KvCache::allocate(std::span<const uint32_t> n_blocks) {
   if (!n_blocks_.empty()) return invalid_argument("KV memory is allocated already");
-  if (n_blocks.size() != n_groups_) {
+  if (n_blocks.size() != groups_.size()) {
     return invalid_argument("block counts of " + std::to_string(n_blocks.size()) +
-                            " KV groups were given, the program has " + std::to_string(n_groups_));
+                            " KV groups were given, the program has " +
+                            std::to_string(groups_.size()));
   }
   for (const uint32_t n : n_blocks) {
     if (n == 0) return invalid_argument("a KV group needs at least the null block");
   }
   std::vector<AlignedBuffer> made;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const uint64_t bytes = n_blocks[g] * groups_[g].block_bytes;
+    BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "KV blocks"));
+    made.push_back(std::move(blocks));
+  }
   size_t whole_bytes = 0;
   for (const Slot& slot : slots_) {
-    const uint64_t bytes = n_blocks[slot.shape.group] * slot.block_bytes;
-    BP_ASSIGN(AlignedBuffer blocks, AlignedBuffer::allocate(bytes, "a KV slot"));
-    made.push_back(std::move(blocks));
     whole_bytes = std::max(whole_bytes, PackedTile::whole_bytes(slot.packed_dims));
   }
   if (whole_bytes > 0) {
     BP_ASSIGN(whole_, AlignedBuffer::allocate(whole_bytes, "a KV block"));
   }
-  for (size_t i = 0; i < made.size(); ++i) {
-    Slot& slot = slots_[i];
-    slot.blocks = std::move(made[i]);
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].blocks = std::move(made[g]);
+  for (Slot& slot : slots_) {
     if (slot.packed_dims != 0) {
       slot.is_packed.resize(size_t{n_blocks[slot.shape.group]} * slot.shape.n_kv_heads);
     }
@@ -218,18 +217,18 @@ KvTile KvCache::tile(uint32_t slot_index, const Place& first, uint32_t begin, ui
     return tile;
   }
   const uint32_t g0 = tile.first / 2 * 2;  // values of bf16: even ones
-  const Slot::Group *group = nullptr, *const groups_end = slot.groups.data() + slot.groups.size();
+  const Slot::Lanes *lanes = nullptr, *const lanes_end = slot.lanes.data() + slot.lanes.size();
   const uint8_t* block = nullptr;
-  for (uint32_t g = g0; g < tile.end; ++g, ++group) {
-    if (g == g0 || group == groups_end) {
+  for (uint32_t g = g0; g < tile.end; ++g, ++lanes) {
+    if (g == g0 || lanes == lanes_end) {
       const uint32_t position = first.position + g * kKvLanes;
-      group = slot.groups.data() + position % block_size_ / kKvLanes;
+      lanes = slot.lanes.data() + position % block_size_ / kKvLanes;
       block = head(slot, {first.blocks, first.head, position}).first;
     }
-    tile.keys[g] = block + group->keys;
-    tile.values[g] = block + group->values;
-    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(block + group->key_scales);
-    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(block + group->value_scales);
+    tile.keys[g] = block + lanes->keys;
+    tile.values[g] = block + lanes->values;
+    tile.key_scales[g] = reinterpret_cast<const uint16_t*>(block + lanes->key_scales);
+    tile.value_scales[g] = reinterpret_cast<const uint16_t*>(block + lanes->value_scales);
   }
   // Not beside the first half.
   if (slot.packed_dims != 0) tile.values[2] = head(slot, first).second;

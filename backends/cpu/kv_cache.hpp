@@ -2,7 +2,8 @@
 // The KV memory of one executable. Of a slot, a block holds for each KV head the keys [k_head_dim]
 // [block_size], transposed so that scores need no sums across lanes, then the values [block_size]
 // [v_head_dim rounded up to 16]. What neighbouring blocks hold of one head lies together, in runs
-// of kRunPositions: [n_blocks / run][n_kv_heads][run], since memory is read faster in long pieces.
+// of kRunPositions, since memory is read faster in long pieces. A group's slots lie together too,
+// so that a short context touches few huge pages: [n_blocks / run][n_slots][n_kv_heads][run].
 //
 // Keys of bf16 are [block_size / 16][k_head_dim / 2][16][2], values [block_size / 32]
 // [v_head_dim / 16][16][16][2], as kernel_table.hpp says.
@@ -12,7 +13,7 @@
 //
 // Blocks of one tile whose positions are all written may be packed (PackedTile). What packed blocks
 // of a run take lies together, so that it is read in one stream; the second half of a whole block's
-// values lies behind that: [n_blocks / run][n_kv_heads][first parts [run], second parts [run]].
+// values lies behind that: [n_blocks / run][n_slots][n_kv_heads][first parts, second parts [run]].
 
 #include <algorithm>
 #include <cstdint>
@@ -45,14 +46,14 @@ class KvCache {
   [[nodiscard]] KvType k_type() const { return k_type_; }
   [[nodiscard]] KvType v_type() const { return v_type_; }
   [[nodiscard]] const bp_kv_slot& slot(uint32_t i) const { return slots_[i].shape; }
-  [[nodiscard]] uint64_t block_bytes(uint32_t group) const;
+  [[nodiscard]] uint64_t block_bytes(uint32_t group) const { return groups_[group].block_bytes; }
   // What is read of a full block once it is packed; block_bytes where none is.
   [[nodiscard]] uint64_t packed_block_bytes(uint32_t group) const;
   // Of one sequence of n_tokens, in all groups.
   [[nodiscard]] uint64_t bytes_of(uint64_t n_tokens) const;
 
   Status allocate(std::span<const uint32_t> n_blocks);
-  [[nodiscard]] bool is_allocated() const { return !n_blocks_.empty() || n_groups_ == 0; }
+  [[nodiscard]] bool is_allocated() const { return !n_blocks_.empty() || groups_.empty(); }
   [[nodiscard]] std::span<const uint32_t> n_blocks() const { return n_blocks_; }
 
   // Precondition: indices are in range.
@@ -110,17 +111,21 @@ class KvCache {
     uint64_t head_bytes;   // all of it
     uint64_t first_bytes;  // of its first part
     uint64_t block_bytes;
+    uint64_t bytes_before;  // in a block, of its group's slots before this one
     // Where 16 positions each of a block that is not packed begin; of packing slots' values only
     // the first half.
-    struct Group {
+    struct Lanes {
       uint64_t keys, key_scales, values, value_scales;
     };
-    std::vector<Group> groups;
-    AlignedBuffer blocks;
+    std::vector<Lanes> lanes;
     std::vector<uint8_t> is_packed;  // [n_blocks, n_kv_heads]
     [[nodiscard]] size_t index(int32_t block, uint32_t head) const {
       return static_cast<uint32_t>(block) * size_t{shape.n_kv_heads} + head;
     }
+  };
+  struct Group {
+    uint64_t block_bytes = 0;  // of all its slots
+    AlignedBuffer blocks;
   };
   // The two parts of one head in a block, the second one empty where blocks are not packed.
   struct Head {
@@ -133,8 +138,9 @@ class KvCache {
     const auto index = static_cast<uint32_t>(block);
     const uint32_t first = index / run_blocks_ * run_blocks_, nth = index - first;
     const uint64_t n_run = std::min<uint32_t>(run_blocks_, n_blocks_[slot.shape.group] - first);
-    uint8_t* const run =
-        slot.blocks.data() + first * slot.block_bytes + head * n_run * slot.head_bytes;
+    const Group& group = groups_[slot.shape.group];
+    uint8_t* const run = group.blocks.data() + first * group.block_bytes +
+                         n_run * (slot.bytes_before + head * slot.head_bytes);
     return {run + nth * slot.first_bytes,
             run + n_run * slot.first_bytes + nth * (slot.head_bytes - slot.first_bytes)};
   }
@@ -175,7 +181,7 @@ class KvCache {
   static void store_key_pairs(const Kernels& kernels, uint32_t n, uint8_t* keys, const float* key);
 
   std::vector<Slot> slots_;
-  uint32_t n_groups_;
+  std::vector<Group> groups_;
   Divisor block_size_;
   Divisor run_blocks_;
   KvType k_type_;

@@ -112,5 +112,36 @@ TEST(KvCacheTest, NeighbouringBlocksOfAHeadLieTogetherInRuns) {
   }
 }
 
+// What the slots of a group hold of a run lies together too, so that a short context touches few
+// pages however many layers there are; nothing overlaps, whatever is left for the last run.
+TEST(KvCacheTest, SlotsOfAGroupLieTogetherInRuns) {
+  constexpr uint32_t kBlockSize = 64, kRun = kRunPositions / kBlockSize;
+  const std::array<bp_kv_slot, 4> shapes = {
+      {{0, 3, 32, 48}, {1, 2, 64, 64}, {0, 1, 96, 32}, {0, 2, 64, 64}}};
+  for (const uint32_t n_blocks : {1u, kRun, 2 * kRun + 3}) {
+    KvCache kv(shapes, 2, kBlockSize, KvType::kBF16, KvType::kBF16);
+    ASSERT_TRUE(kv.allocate(std::array{n_blocks, 1u}).ok());
+    const auto begin_of = [&](uint32_t slot, uint32_t block, uint32_t head) {
+      const auto blocks = std::array{static_cast<int32_t>(block)};
+      return static_cast<const uint8_t*>(
+          kv.tile(slot, {blocks.data(), head, 0}, 0, kBlockSize).keys[0]);
+    };
+    for (uint32_t first = 0; first < n_blocks; first += kRun) {
+      const uint32_t n_run = std::min(kRun, n_blocks - first);
+      const uint8_t* expected = begin_of(0, 0, 0) + first * kv.block_bytes(0);
+      for (const uint32_t slot : {0u, 2u, 3u}) {
+        const bp_kv_slot& shape = shapes[slot];
+        const uint64_t head_bytes =
+            kBlockSize * sizeof(uint16_t) * (shape.k_head_dim + shape.v_head_dim);
+        for (uint32_t head = 0; head < shape.n_kv_heads; ++head) {
+          EXPECT_EQ(begin_of(slot, first, head), expected) << slot << " " << first << " " << head;
+          expected += n_run * head_bytes;
+        }
+      }
+      EXPECT_EQ(expected, begin_of(0, 0, 0) + (first + n_run) * kv.block_bytes(0));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bp::cpu
