@@ -119,9 +119,10 @@ class TopP final : public Stage {
     if (row.draw_scale == 0 || p_ < kLeast) return false;
     const std::span<const float> logits(row.logits, row.n_vocab);
     const RowDraw from_all(logits, max, max + row.draw_floor, row.draw_scale);
+    const double rest = (1 - p_) * from_all.most_mass();
     for (uint32_t i = 0; i < kDraws; ++i) {
       const int32_t token = from_all.at(row.uniform(row.host, i));
-      if (!is_within_mass(logits, max, token)) continue;
+      if (!is_within_mass(logits, max, token, rest)) continue;
       row.candidates[0] = {token, logits[static_cast<size_t>(token)]};
       row.n_candidates = 1;
       row.order = BP_ORDER_DESCENDING;
@@ -130,15 +131,18 @@ class TopP final : public Stage {
     return false;
   }
 
-  // Whether those that come before it have less than the mass.
-  [[nodiscard]] bool is_within_mass(std::span<const float> logits, float max, int32_t token) const {
+  // Whether those that come before it have less than the mass: surely where those below it have
+  // more than `rest`, which mostly shows long before the row's end.
+  [[nodiscard]] bool is_within_mass(std::span<const float> logits, float max, int32_t token,
+                                    double rest) const {
     const auto id = static_cast<size_t>(token);
     const float logit = logits[id];
-    const MassFrom mass = estimate_from(logits, max, logit);
-    if (mass.from < p_ * mass.all) return true;
+    const MassBelow mass = estimate_below(logits, max, logit, rest);
+    if (mass.below > rest || mass.all - mass.below < p_ * mass.all) return true;
     const auto n_rest = std::ranges::count(logits.subspan(id), logit);  // itself and what equals it
     const double weight = static_cast<double>(exp_nonpositive(logit - max));
-    return mass.from - static_cast<double>(n_rest) * weight < p_ * mass.all;
+    const double before = mass.all - mass.below - static_cast<double>(n_rest) * weight;
+    return before < p_ * mass.all;
   }
 
   // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached

@@ -2,6 +2,7 @@
 // Draws from a row of logits, which stays as it is, or from other weights.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -46,6 +47,16 @@ class RowDraw {
     sums_of_draw(row_, max_, least_, scale_, sums_);
     for (const double sum : sums_) total_ += sum;
     while (sums_.size() > 1 && sums_.back() <= kNothing) sums_.pop_back();
+  }
+
+  // At least the sum of e^(logit - max) of the whole row, by Hoelder's inequality where the draw is
+  // sharper than that; of flat rows little more.
+  [[nodiscard]] double most_mass() const {
+    const auto n = static_cast<double>(row_.size());
+    const double sharpness = std::max(1.0, static_cast<double>(scale_));
+    const double drawn = std::pow(total_ / n, 1 / sharpness);
+    const double others = std::exp(static_cast<double>(least_) - static_cast<double>(max_));
+    return n * (drawn + others) * (1 + ExpEstimate::kError);
   }
 
   // The id drawn by a uniform number in [0, 1): ids share that range in their order.

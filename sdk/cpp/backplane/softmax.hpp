@@ -33,7 +33,8 @@ struct RowPasses {
   void (*sums_from)(const float* values, size_t n, const float* least, double* sums);
   void (*sums_of_draw)(const float* row, size_t n, float max, float least, float scale,
                        double* sums);
-  void (*estimate_from)(const float* row, size_t n, float max, float logit, double* sums);
+  void (*estimate_below)(const float* row, size_t n, float max, float logit, double enough,
+                         double* sums);
   size_t (*skip_outside)(const float* row, size_t n, float least, float bound);
   void (*mark_from)(const float* row, float least, uint8_t* marks);
 };
@@ -183,12 +184,14 @@ inline void sums_of_draw(std::span<const float> row, float max, float least, flo
 }
 
 // Sums of e^(x - max), with ExpEstimate's errors.
-struct MassFrom {
-  double all, from;  // of the row, and of its values x >= logit
+struct MassBelow {
+  double all, below;  // of the values looked at, and of those of them below `logit`
 };
-[[nodiscard]] inline MassFrom estimate_from(std::span<const float> row, float max, float logit) {
+// From the row's front on until what is below is more than `enough`, or to its end.
+[[nodiscard]] inline MassBelow estimate_below(std::span<const float> row, float max, float logit,
+                                              double enough) {
   double sums[2];
-  detail::row_passes().estimate_from(row.data(), row.size(), max, logit, sums);
+  detail::row_passes().estimate_below(row.data(), row.size(), max, logit, enough, sums);
   return {sums[0], sums[1]};
 }
 

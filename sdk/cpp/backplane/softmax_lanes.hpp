@@ -313,25 +313,27 @@ inline void sums_of_draw(const float* row, size_t n, float max, float least, flo
   }
 }
 
-inline void estimate_from(const float* row, size_t n, float max, float logit, double* sums) {
+inline void estimate_below(const float* row, size_t n, float max, float logit, double enough,
+                           double* sums) {
   Sums totals[2];
-  for (size_t at = 0; at < n;) {
+  sums[0] = sums[1] = 0;
+  for (size_t at = 0; at < n && sums[1] <= enough;) {
     const size_t end = n - at > kChunk ? at + kChunk : n;
-    Values all = {}, from = {};
+    Values all = {}, below = {};
     const auto take = [&](const Values& values) __attribute__((always_inline)) {
       for (size_t i = 0; i < kVectors; ++i) {
         const FloatLanes weight = estimate_exp_lanes(values.of[i] - max);
         all.of[i] += weight;
-        from.of[i] += values.of[i] >= logit ? weight : FloatLanes{};
+        below.of[i] += values.of[i] < logit ? weight : FloatLanes{};
       }
     };
     for (; at + kPassValues <= end; at += kPassValues) take(load_values(row + at));
     if (at < end) take(load_values(row + at, end - at, -__builtin_inff()));
     at = end;
     totals[0].add(all);
-    totals[1].add(from);
+    totals[1].add(below);
+    for (size_t t = 0; t < 2; ++t) sums[t] = totals[t].total();
   }
-  for (size_t t = 0; t < 2; ++t) sums[t] = totals[t].total();
 }
 
 inline size_t skip_outside(const float* row, size_t n, float least, float bound) {
@@ -362,7 +364,7 @@ inline void mark_from(const float* row, float least, uint8_t* marks) {
 
 inline constexpr RowPasses kPasses = {
     kLanes,         has_nan_or_infinity, max_of,       exp_row,        sum_of,      sum_exp,
-    estimate_until, sums_from,           sums_of_draw, estimate_from, skip_outside,
+    estimate_until, sums_from,           sums_of_draw, estimate_below, skip_outside,
     mark_from,
 };
 

@@ -57,6 +57,25 @@ TEST(RowDrawTest, IdsShareTheNumbersInTheirOrder) {
   }
 }
 
+TEST(RowDrawTest, BoundsTheMassOfTheWholeRow) {
+  for (const size_t n : {1, 17, 1024, 7001}) {
+    for (const float deviation : {0.1f, 3.0f}) {
+      std::vector<float> row = row_with_gaps(n, deviation);
+      row[0] = 0.5f;
+      const float max = *std::max_element(row.begin(), row.end());
+      double mass = 0;
+      for (const float x : row) mass += std::exp(static_cast<double>(x - max));
+      for (const float floor : {kNoFloor, -1.5f * deviation}) {
+        for (const float scale : {1.0f, 0.5f, 1.25f, 40.0f}) {
+          EXPECT_GE(RowDraw(row, max, max + floor, scale).most_mass(), mass) << n << " " << scale;
+        }
+      }
+      if (deviation > 1) continue;
+      EXPECT_LT(RowDraw(row, max, kNoFloor, 1.25f).most_mass(), 1.1 * mass) << n;
+    }
+  }
+}
+
 TEST(RowDrawTest, TheEndOfTheNumbersDrawsTheLastThatHasWeight) {
   std::vector<float> row(5000, kNoFloor);
   row[10] = row[2500] = 0;

@@ -123,24 +123,36 @@ TEST_P(SoftmaxTest, SumsBlocksOfADraw) {
   }
 }
 
-TEST_P(SoftmaxTest, EstimatesTheMassFromALogitOn) {
+TEST_P(SoftmaxTest, EstimatesTheMassBelowALogit) {
+  constexpr double kAll = std::numeric_limits<double>::infinity();
+  constexpr double kPadding = 1e-20;
   const detail::RowPasses& narrowest = *detail::all_row_passes().back();
   for (const size_t n : {1, 15, 17, 1000, 1023, 1024, 1025, 5000}) {
     std::vector<float> row = random_row(n);
     if (n > 20) row[n / 2] = row[7], row[11] = kMinusInfinity;
     const float logit = row[std::min<size_t>(n - 1, 7)];
-    double expected[2] = {}, sums[2], same[2];
-    for (const float x : row) {
-      const double weight = std::exp(static_cast<double>(x) - 12);
-      expected[0] += weight;
-      expected[1] += x >= logit ? weight : 0;
-    }
-    GetParam()->estimate_from(row.data(), n, 12, logit, sums);
-    narrowest.estimate_from(row.data(), n, 12, logit, same);
-    for (size_t t = 0; t < 2; ++t) {
-      EXPECT_NEAR(sums[t], expected[t], ExpEstimate::kError * expected[t]) << n << " " << t;
-      EXPECT_EQ(sums[t], same[t]);
-    }
+    const auto mass_of = [&](size_t n_looked_at) {
+      MassBelow mass{0, 0};
+      for (size_t i = 0; i < n_looked_at; ++i) {
+        const double weight = std::exp(static_cast<double>(row[i]) - 12);
+        mass.all += weight;
+        mass.below += row[i] < logit ? weight : 0;
+      }
+      return mass;
+    };
+    const auto expect_mass = [&](double enough, size_t n_looked_at) {
+      const MassBelow expected = mass_of(n_looked_at);
+      double sums[2], same[2];
+      GetParam()->estimate_below(row.data(), n, 12, logit, enough, sums);
+      narrowest.estimate_below(row.data(), n, 12, logit, enough, same);
+      EXPECT_NEAR(sums[0], expected.all, ExpEstimate::kError * expected.all + kPadding) << n;
+      EXPECT_NEAR(sums[1], expected.below, ExpEstimate::kError * expected.below + kPadding) << n;
+      EXPECT_EQ(sums[0], same[0]);
+      EXPECT_EQ(sums[1], same[1]);
+    };
+    expect_mass(kAll, n);
+    expect_mass(0.5 * mass_of(std::min<size_t>(n, 1024)).below, std::min<size_t>(n, 1024));
+    expect_mass(2 * mass_of(n).below, n);
   }
 }
 
