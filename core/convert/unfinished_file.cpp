@@ -90,10 +90,13 @@ Status expect_file_place(const std::string& path) {
 Result<UnfinishedFile> UnfinishedFile::create(const std::string& path) {
   BP_TRY(expect_file_place(path));
   remove_abandoned(folder_of(path), std::filesystem::path(path).filename().string() + ".partial-");
-  std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
-  const int fd = open_locked(partial);
-  if (fd < 0) return not_written(path);
-  UnfinishedFile made(path, std::move(partial));
+  // Named for signals before it is there: one may come as soon as it is.
+  UnfinishedFile made(path, fmt::format("{}.partial-{}", path, ::getpid()));
+  const int fd = open_locked(made.partial_);
+  if (fd < 0) {
+    made.partial_.clear();
+    return not_written(path);
+  }
   made.file_.reset(::fdopen(fd, "wb"));
   if (made.file_ == nullptr) return made.failure("opening");
   return made;

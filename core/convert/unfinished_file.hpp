@@ -42,7 +42,7 @@ class UnfinishedFile {
   UnfinishedFile(std::string path, std::string partial);
 
   std::string path_;
-  std::string partial_;  // empty once renamed
+  std::string partial_;  // empty once renamed, or where it could not be made
   bool is_for_signals_;  // it is the one that they remove
   std::unique_ptr<std::FILE, Close> file_;
 };

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -101,6 +102,28 @@ TEST_F(UnfinishedFileTest, SignalsRemoveItAndEndTheProcessAsEver) {
         },
         ::testing::KilledBySignal(signal), "");
     EXPECT_EQ(names(), std::set<std::string>{"out"});
+  }
+}
+
+TEST_F(UnfinishedFileTest, SignalsRemoveItAsSoonAsItIsThere) {
+  for (int round = 0; round < 200; ++round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::signal(SIGTERM, SIG_DFL);
+      remove_unfinished_on_signals();
+      const auto file = UnfinishedFile::create(path("out"));
+      ::pause();
+      ::_exit(0);
+    }
+    const std::string partial = path("out.partial-" + std::to_string(child));
+    while (::access(partial.c_str(), F_OK) != 0 && ::waitpid(child, nullptr, WNOHANG) == 0) {
+    }
+    ::kill(child, SIGTERM);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(names(), std::set<std::string>{}) << round;
   }
 }
 
