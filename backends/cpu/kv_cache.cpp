@@ -77,9 +77,9 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
       slot.head_bytes =
           slot.first_bytes + kValuePairPositions * value_step(v_type, slot.value_stride);
     }
-    slot.block_bytes = shape.n_kv_heads * slot.head_bytes;
-    slot.bytes_before = std::exchange(groups_[shape.group].block_bytes,
-                                      groups_[shape.group].block_bytes + slot.block_bytes);
+    Group& group = groups_[shape.group];
+    slot.bytes_before = group.block_bytes;
+    group.block_bytes += shape.n_kv_heads * slot.head_bytes;
     for (uint32_t offset = 0; offset < block_size; offset += kKvLanes) {
       slot.lanes.push_back({key_offset(k_type, shape.k_head_dim, offset),
                             key_scale_offset(k_type, shape.k_head_dim, offset),
@@ -93,8 +93,7 @@ KvCache::KvCache(std::span<const bp_kv_slot> slots, uint32_t n_groups, uint32_t 
 uint64_t KvCache::packed_block_bytes(uint32_t group) const {
   uint64_t bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.shape.group != group) continue;
-    bytes += slot.packed_dims == 0 ? slot.block_bytes : slot.shape.n_kv_heads * slot.first_bytes;
+    if (slot.shape.group == group) bytes += slot.shape.n_kv_heads * slot.first_bytes;
   }
   return bytes;
 }

@@ -108,9 +108,8 @@ class KvCache {
     // Offsets within what a block holds of one head; keys are at 0.
     uint64_t value_scales;
     uint64_t values;
-    uint64_t head_bytes;   // all of it
-    uint64_t first_bytes;  // of its first part
-    uint64_t block_bytes;
+    uint64_t head_bytes;    // all of it
+    uint64_t first_bytes;   // of its first part
     uint64_t bytes_before;  // in a block, of its group's slots before this one
     // Where 16 positions each of a block that is not packed begin; of packing slots' values only
     // the first half.

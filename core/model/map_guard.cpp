@@ -60,21 +60,6 @@ class Line {
   size_t n_ = 0;
 };
 
-// Several threads may meet the same missing pages: one tells at a time, and where that ends the
-// process the others say nothing.
-class Telling {
- public:
-  Telling() {
-    while (is_told.test_and_set(std::memory_order_acquire)) ::poll(nullptr, 0, 1);
-  }
-  ~Telling() { is_told.clear(std::memory_order_release); }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
-
- private:
-  static inline std::atomic_flag is_told = ATOMIC_FLAG_INIT;
-};
-
 // Looks in the text of /proc/self/maps, which comes in pieces, for the file that is mapped at an
 // address. A line: BEGIN-END PERMISSIONS OFFSET DEVICE INODE   PATH.
 class MappedPath {
@@ -133,14 +118,12 @@ bool is_prepared(const char* path) {
 constexpr std::string_view kCutShort = " was truncated or replaced while in use";
 
 [[noreturn]] void tell_of_guarded(const Slot& slot) {
-  const Telling telling;
   (Line() << "model file " << slot.path << kCutShort << "\n").write();
   ::_exit(1);
 }
 
 // Of a file that a plugin has mapped itself.
 void tell_of_mapped(uintptr_t address) {
-  const Telling telling;
   MappedPath file(address);
   const bool is_found = find_mapped(file);
   if (is_found && is_prepared(file.path())) {
@@ -154,12 +137,20 @@ void tell_of_mapped(uintptr_t address) {
       .write();
 }
 
+// Several threads may meet the same missing pages: one tells at a time, and where that ends the
+// process the others say nothing.
+void tell(uintptr_t address, int code) {
+  static std::atomic_flag is_told = ATOMIC_FLAG_INIT;
+  while (is_told.test_and_set(std::memory_order_acquire)) ::poll(nullptr, 0, 1);
+  if (const Slot* slot = find_slot_of(address)) tell_of_guarded(*slot);
+  if (code == BUS_ADRERR) tell_of_mapped(address);
+  is_told.clear(std::memory_order_release);
+}
+
 // Async-signal-safe: reads atomics, static memory and /proc, calls open, read, close, poll, write,
 // sigaction and _exit only.
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (const Slot* slot = find_slot_of(address)) tell_of_guarded(*slot);
-  if (info->si_code == BUS_ADRERR) tell_of_mapped(address);
+  tell(reinterpret_cast<uintptr_t>(info->si_addr), info->si_code);
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);
     return;

@@ -138,11 +138,12 @@ class TopP final : public Stage {
     const auto id = static_cast<size_t>(token);
     const float logit = logits[id];
     const MassBelow mass = estimate_below(logits, max, logit, rest);
-    if (mass.below > rest || mass.all - mass.below < p_ * mass.all) return true;
+    if (mass.below > rest) return true;
+    const double from = mass.all - mass.below;
+    if (from < p_ * mass.all) return true;
     const auto n_rest = std::ranges::count(logits.subspan(id), logit);  // itself and what equals it
     const double weight = static_cast<double>(exp_nonpositive(logit - max));
-    const double before = mass.all - mass.below - static_cast<double>(n_rest) * weight;
-    return before < p_ * mass.all;
+    return from - static_cast<double>(n_rest) * weight < p_ * mass.all;
   }
 
   // The row stays dense: what is dropped becomes -inf. Only weights about where the mass is reached

@@ -316,7 +316,7 @@ inline void sums_of_draw(const float* row, size_t n, float max, float least, flo
 inline void estimate_below(const float* row, size_t n, float max, float logit, double enough,
                            double* sums) {
   Sums totals[2];
-  sums[0] = sums[1] = 0;
+  sums[1] = 0;
   for (size_t at = 0; at < n && sums[1] <= enough;) {
     const size_t end = n - at > kChunk ? at + kChunk : n;
     Values all = {}, below = {};
@@ -332,8 +332,9 @@ inline void estimate_below(const float* row, size_t n, float max, float logit, d
     at = end;
     totals[0].add(all);
     totals[1].add(below);
-    for (size_t t = 0; t < 2; ++t) sums[t] = totals[t].total();
+    sums[1] = totals[1].total();
   }
+  sums[0] = totals[0].total();
 }
 
 inline size_t skip_outside(const float* row, size_t n, float least, float bound) {

@@ -24,9 +24,10 @@ class UnfinishedFileTest : public ::testing::Test {
     return (folder_.path() / name).string();
   }
   void write(const std::string& name) const { std::ofstream(path(name)) << "half"; }
-  [[nodiscard]] std::string own_partial() const {
-    return "out.partial-" + std::to_string(::getpid());
+  [[nodiscard]] static std::string partial_of(pid_t process) {
+    return "out.partial-" + std::to_string(process);
   }
+  [[nodiscard]] static std::string own_partial() { return partial_of(::getpid()); }
   [[nodiscard]] std::set<std::string> names() const {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
@@ -116,7 +117,7 @@ TEST_F(UnfinishedFileTest, SignalsRemoveItAsSoonAsItIsThere) {
       ::pause();
       ::_exit(0);
     }
-    const std::string partial = path("out.partial-" + std::to_string(child));
+    const std::string partial = path(partial_of(child));
     while (::access(partial.c_str(), F_OK) != 0 && ::waitpid(child, nullptr, WNOHANG) == 0) {
     }
     ::kill(child, SIGTERM);
